@@ -1,0 +1,3 @@
+//! What every room shares: watching, queueing, deciding, writing, serving, and saying why.
+
+pub mod clock;
