@@ -1,3 +1,6 @@
 //! What every room shares: watching, queueing, deciding, writing, serving, and saying why.
 
+pub mod backoff;
 pub mod clock;
+pub mod conditions;
+pub mod queue;

@@ -1,0 +1,233 @@
+//! Which key is worked on next: a deduplicating queue with due times, one worker per key and two priorities.
+//!
+//! [`Queue`] is plain data driven by the instants it is given; [`Work`] is the shell that workers wait on.
+
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub use work::{Depth, Turn, Work, spread};
+
+/// A key is started again no sooner than this after its last start, unless the queue was built with another spacing.
+pub const SPACING: Duration = Duration::from_millis(100);
+
+/// While both priorities are due, every eighth turn belongs to the background.
+const URGENT_RUN: u8 = 7;
+
+/// Who waits for the result: somebody, or nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Deletions, edits, events: goes first.
+    Urgent,
+    /// Resyncs and housekeeping: guaranteed one turn in eight while urgent work is due too.
+    Background,
+}
+
+/// The order of work as a value: keys with due times, never two workers on one key.
+#[derive(Debug)]
+pub struct Queue<K> {
+    spacing: Duration,
+    entries: HashMap<K, Entry>,
+    urgent: Lane<K>,
+    background: Lane<K>,
+    /// Free keys without work whose last start still holds back the next one, by the end of that wait.
+    cooling: Lane<K>,
+    seq: u64,
+    run: u8,
+    busy: usize,
+    waiting: usize,
+}
+
+type Place = (Instant, u64);
+type Lane<K> = BTreeMap<Place, K>;
+
+#[derive(Debug, Default)]
+struct Entry {
+    asked: Option<Asked>,
+    started: Option<Instant>,
+    busy: bool,
+    /// Where the key stands in its lane (or among the cooling); none while a worker has it.
+    place: Option<Place>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    when: Instant,
+    priority: Priority,
+    seq: u64,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Default for Queue<K> {
+    fn default() -> Self {
+        Self::new(SPACING)
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord> Queue<K> {
+    /// An empty queue that leaves at least `spacing` between two starts of one key.
+    #[must_use]
+    pub fn new(spacing: Duration) -> Self {
+        Self {
+            spacing,
+            entries: HashMap::new(),
+            urgent: Lane::new(),
+            background: Lane::new(),
+            cooling: Lane::new(),
+            seq: 0,
+            run: 0,
+            busy: 0,
+            waiting: 0,
+        }
+    }
+
+    /// Asks for `key` at `when`: of two due times the earlier wins, of two priorities the urgent one.
+    pub fn add(&mut self, key: K, when: Instant, priority: Priority) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        let merged = match entry.asked {
+            None => {
+                self.waiting += 1;
+                (when, priority)
+            }
+            Some(old) if old.when <= when && old.priority <= priority => return,
+            Some(old) => (old.when.min(when), old.priority.min(priority)),
+        };
+        self.seq += 1;
+        let before = entry.asked;
+        let asked = Asked { when: merged.0, priority: merged.1, seq: self.seq };
+        entry.asked = Some(asked);
+        if entry.busy {
+            return;
+        }
+        let old = entry.place.take();
+        let due = entry.started.map_or(asked.when, |started| asked.when.max(started + self.spacing));
+        let place = (due, asked.seq);
+        entry.place = Some(place);
+        if let Some(old) = old {
+            self.lane(before.map(|b| b.priority)).remove(&old);
+        }
+        self.lane(Some(asked.priority)).insert(place, key);
+    }
+
+    /// The next free key that is due, now busy until [`Queue::done`]; or how long to sleep (`None`: nothing is scheduled).
+    pub fn take(&mut self, now: Instant) -> Result<K, Option<Duration>> {
+        self.sweep(now);
+        let first = |lane: &Lane<K>| lane.first_key_value().map(|((due, _), _)| *due);
+        let (urgent, background) = (first(&self.urgent), first(&self.background));
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let lane = match (due(urgent), due(background)) {
+            (true, true) if self.run < URGENT_RUN => {
+                self.run += 1;
+                &mut self.urgent
+            }
+            (true, false) => &mut self.urgent,
+            (_, true) => {
+                self.run = 0;
+                &mut self.background
+            }
+            (false, false) => {
+                let next = urgent.into_iter().chain(background).min();
+                return Err(next.map(|at| at.saturating_duration_since(now)));
+            }
+        };
+        let Some((_, key)) = lane.pop_first() else { return Err(None) };
+        let entry = self.entries.entry(key.clone()).or_default();
+        *entry = Entry { asked: None, started: Some(now), busy: true, place: None };
+        self.busy += 1;
+        self.waiting -= 1;
+        Ok(key)
+    }
+
+    /// The worker is finished with `key`; what was asked meanwhile is still there. A key that is not busy is left alone.
+    pub fn done(&mut self, key: &K, now: Instant) {
+        let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.busy) else { return };
+        entry.busy = false;
+        self.busy -= 1;
+        let again = entry.started.map_or(now, |started| started + self.spacing);
+        let (place, priority) = match entry.asked {
+            Some(asked) => ((asked.when.max(again), asked.seq), Some(asked.priority)),
+            None => {
+                self.seq += 1;
+                ((again, self.seq), None)
+            }
+        };
+        entry.place = Some(place);
+        self.lane(priority).insert(place, key.clone());
+        self.sweep(now);
+    }
+
+    /// Drops what is asked for `key`. Only for keys nobody will add again: an add that came just before is dropped too.
+    pub fn forget(&mut self, key: &K) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(asked) = entry.asked.take() else { return };
+        let place = entry.place;
+        self.waiting -= 1;
+        if let Some(place) = place {
+            // It keeps its place among the cooling, so that forgetting is no way around the spacing.
+            self.lane(Some(asked.priority)).remove(&place);
+            match self.entries.get_mut(key) {
+                Some(Entry { started: Some(started), place, .. }) => {
+                    let cool = (*started + self.spacing, asked.seq);
+                    *place = Some(cool);
+                    self.cooling.insert(cool, key.clone());
+                }
+                _ => drop(self.entries.remove(key)),
+            }
+        }
+    }
+
+    /// How many keys wait, due or not, those behind their own busy worker included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// True when no key waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many keys are with a worker.
+    #[must_use]
+    pub fn busy(&self) -> usize {
+        self.busy
+    }
+
+    /// When the first free key falls (or fell) due: the age of the queue.
+    #[must_use]
+    pub fn oldest_due(&self) -> Option<Instant> {
+        let lanes = [&self.urgent, &self.background];
+        lanes.into_iter().filter_map(|lane| lane.first_key_value()).map(|((due, _), _)| *due).min()
+    }
+
+    fn lane(&mut self, priority: Option<Priority>) -> &mut Lane<K> {
+        match priority {
+            Some(Priority::Urgent) => &mut self.urgent,
+            Some(Priority::Background) => &mut self.background,
+            None => &mut self.cooling,
+        }
+    }
+
+    /// Nothing is kept for a key that is idle past its spacing.
+    fn sweep(&mut self, now: Instant) {
+        while let Some(first) = self.cooling.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            self.entries.remove(&first.remove());
+        }
+    }
+
+    /// How many keys the queue remembers anything about.
+    #[cfg(test)]
+    fn remembered(&self) -> usize {
+        self.entries.len()
+    }
+}
