@@ -3,4 +3,7 @@
 pub mod backoff;
 pub mod clock;
 pub mod conditions;
+pub mod gates;
 pub mod queue;
+pub mod secret;
+pub mod telemetry;

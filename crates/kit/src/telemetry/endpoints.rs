@@ -1,0 +1,106 @@
+//! `/metrics`, `/healthz`, `/livez` and `/readyz`.
+
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode};
+
+use super::Metrics;
+use crate::gates::{Gates, Report};
+
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Serves `/metrics`.
+pub fn metrics_router(metrics: Metrics) -> Router {
+    Router::new().route("/metrics", get(scrape)).with_state(metrics)
+}
+
+async fn scrape(State(metrics): State<Metrics>) -> Response {
+    ([(CONTENT_TYPE, OPENMETRICS)], metrics.encode()).into_response()
+}
+
+/// Serves `/readyz` from the gates, `/healthz` and `/livez` from the heartbeats.
+///
+/// `?verbose` shows every line also when all is well; `?format=json` or `Accept: application/json` asks for JSON.
+pub fn health_router(gates: Gates) -> Router {
+    let ready = |State(gates): State<Gates>, RawQuery(query): RawQuery, headers: HeaderMap| async move {
+        answer(&gates.report(), query.as_deref(), &headers)
+    };
+    let live = |State(gates): State<Gates>, RawQuery(query): RawQuery, headers: HeaderMap| async move {
+        answer(&gates.liveness(), query.as_deref(), &headers)
+    };
+    Router::new().route("/readyz", get(ready)).route("/healthz", get(live)).route("/livez", get(live)).with_state(gates)
+}
+
+fn answer(report: &Report, query: Option<&str>, headers: &HeaderMap) -> Response {
+    let status = if report.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let parts = || query.unwrap_or_default().split('&');
+    let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let json = parts().any(|part| part == "format=json") || accepts.contains("application/json");
+    let verbose = parts().any(|part| part == "verbose" || part.starts_with("verbose="));
+    let (kind, body) = if json {
+        ("application/json", report.to_json())
+    } else if report.ready && !verbose {
+        ("text/plain; charset=utf-8", "ok\n".to_owned())
+    } else {
+        ("text/plain; charset=utf-8", report.to_string())
+    };
+    (status, [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-store")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use http::Request;
+    use http_body_util::BodyExt;
+    use std::time::Duration;
+    use tower::ServiceExt;
+
+    async fn get_text(router: &Router, path: &str, accept: Option<&str>) -> (u16, String) {
+        let mut request = Request::builder().uri(path);
+        if let Some(accept) = accept {
+            request = request.header(ACCEPT, accept);
+        }
+        let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn readyz_says_which_gate_blocks_and_healthz_stays_well() {
+        let gates = Gates::new();
+        let gate = gates.gate("certs");
+        let router = health_router(gates);
+        assert_eq!(get_text(&router, "/readyz", None).await, (503, "[-]certs not started\nnot ready\n".to_owned()));
+        assert_eq!(get_text(&router, "/healthz", None).await, (200, "ok\n".to_owned()));
+        gate.ready("expires 2030");
+        assert_eq!(get_text(&router, "/readyz", None).await, (200, "ok\n".to_owned()));
+        let verbose = (200, "[+]certs expires 2030\nready\n".to_owned());
+        assert_eq!(get_text(&router, "/readyz?verbose", None).await, verbose);
+        let (_, json) = get_text(&router, "/readyz", Some("application/json")).await;
+        assert_eq!(json, get_text(&router, "/readyz?format=json", None).await.1);
+        assert!(json.starts_with(r#"{"ready":true"#), "{json}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stuck_loop_fails_healthz_and_livez_but_not_readyz() {
+        let gates = Gates::new();
+        let _beat = gates.heartbeat("driver", Duration::from_secs(1));
+        let router = health_router(gates);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(get_text(&router, "/healthz", None).await.0, 503);
+        assert_eq!(get_text(&router, "/livez", None).await.0, 503);
+        assert_eq!(get_text(&router, "/readyz", None).await.0, 200);
+    }
+
+    #[tokio::test]
+    async fn metrics_are_openmetrics_text() {
+        let (status, text) = get_text(&metrics_router(Metrics::new()), "/metrics", None).await;
+        assert_eq!(status, 200);
+        assert!(text.ends_with("# EOF\n"));
+    }
+}
