@@ -1,0 +1,236 @@
+//! Object metadata without its bulk, and the pattern that makes a view a Kubernetes resource.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+pub use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
+pub use kube::Resource;
+use serde::{Deserialize, Deserializer};
+
+/// The metadata fields decisions are made of; `managedFields` is not among them.
+///
+/// On a busy server `managedFields` is half of an object on the wire and nine tenths of it in memory. Clearing it after
+/// decoding is too late, the heap has grown by then; a struct that does not name it makes serde skip it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LeanMeta {
+    name: Option<String>,
+    generate_name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    generation: Option<i64>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+    finalizers: Option<Vec<String>>,
+}
+
+/// Decodes `metadata` and skips `managedFields`; for `#[serde(deserialize_with)]`.
+///
+/// # Errors
+/// Fails when a field of the metadata has the wrong type, which no API server sends.
+pub fn lean_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let m = Option::<LeanMeta>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(ObjectMeta {
+        name: m.name,
+        generate_name: m.generate_name,
+        namespace: m.namespace,
+        uid: m.uid,
+        resource_version: m.resource_version,
+        generation: m.generation,
+        creation_timestamp: m.creation_timestamp,
+        deletion_timestamp: m.deletion_timestamp,
+        deletion_grace_period_seconds: m.deletion_grace_period_seconds,
+        labels: m.labels,
+        annotations: m.annotations,
+        owner_references: m.owner_references,
+        finalizers: m.finalizers,
+        managed_fields: None,
+        self_link: None,
+    })
+}
+
+/// Makes a struct with a `metadata: ObjectMeta` field a [`kube::Resource`] of a kind known at compile time.
+///
+/// ```
+/// # use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+/// #[derive(Clone, Debug, serde::Deserialize)]
+/// pub struct Widget {
+///     #[serde(default, deserialize_with = "api::meta::lean_meta")]
+///     pub metadata: ObjectMeta,
+/// }
+/// api::view! { Widget, group: "example.org", versions: ["v1", "v1beta1"], plural: "widgets", scope: Namespaced }
+/// ```
+///
+/// The first version is the one requests go to; [`crate::meta::At`] reads the same view at another one of the list.
+#[macro_export]
+macro_rules! view {
+    ($ty:ident, group: $group:expr, versions: [$version:expr $(, $older:expr)*], plural: $plural:expr, scope: Namespaced) => {
+        $crate::view!(@impl $ty, $group, [$version $(, $older)*], $version, $plural,
+            $crate::meta::NamespaceResourceScope, true);
+    };
+    ($ty:ident, group: $group:expr, versions: [$version:expr $(, $older:expr)*], plural: $plural:expr, scope: Cluster) => {
+        $crate::view!(@impl $ty, $group, [$version $(, $older)*], $version, $plural,
+            $crate::meta::ClusterResourceScope, false);
+    };
+    (@impl $ty:ident, $group:expr, $versions:expr, $version:expr, $plural:expr, $scope:ty, $namespaced:expr) => {
+        impl $crate::meta::Resource for $ty {
+            type DynamicType = ();
+            type Scope = $scope;
+            fn kind(_: &()) -> ::std::borrow::Cow<'_, str> {
+                ::std::stringify!($ty).into()
+            }
+            fn group(_: &()) -> ::std::borrow::Cow<'_, str> {
+                $group.into()
+            }
+            fn version(_: &()) -> ::std::borrow::Cow<'_, str> {
+                $version.into()
+            }
+            fn plural(_: &()) -> ::std::borrow::Cow<'_, str> {
+                $plural.into()
+            }
+            fn meta(&self) -> &$crate::meta::ObjectMeta {
+                &self.metadata
+            }
+            fn meta_mut(&mut self) -> &mut $crate::meta::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+        impl $crate::meta::View for $ty {
+            const VERSIONS: &'static [&'static str] = &$versions;
+            const NAMESPACED: bool = $namespaced;
+        }
+    };
+}
+
+/// What a view knows of its kind beyond [`Resource`].
+pub trait View: Resource<DynamicType = ()> {
+    /// The API versions whose shapes the view reads, the preferred one first.
+    const VERSIONS: &'static [&'static str];
+    /// Whether objects of the kind live in namespaces.
+    const NAMESPACED: bool;
+}
+
+/// The name of an API version, as a type.
+pub trait ApiVersion: Send + Sync + 'static {
+    /// The version as it stands in `apiVersion`, behind the group.
+    const NAME: &'static str;
+}
+
+/// `v1beta1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum V1Beta1 {}
+impl ApiVersion for V1Beta1 {
+    const NAME: &'static str = "v1beta1";
+}
+
+/// `v1alpha1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum V1Alpha1 {}
+impl ApiVersion for V1Alpha1 {
+    const NAME: &'static str = "v1alpha1";
+}
+
+/// A view read from a server that does not serve the preferred version: same shape, other address.
+///
+/// Pick it by what discovery says, for example `At<V1Beta1, Cluster>` on Cluster API v1.10.
+#[derive(Clone, Debug, PartialEq)]
+pub struct At<V, T> {
+    /// The view.
+    pub object: T,
+    version: PhantomData<V>,
+}
+
+impl<'de, V, T: Deserialize<'de>> Deserialize<'de> for At<V, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(|object| Self { object, version: PhantomData })
+    }
+}
+
+impl<V: ApiVersion, T: View> Resource for At<V, T> {
+    type DynamicType = ();
+    type Scope = T::Scope;
+
+    fn kind(dt: &()) -> Cow<'_, str> {
+        T::kind(dt)
+    }
+    fn group(dt: &()) -> Cow<'_, str> {
+        T::group(dt)
+    }
+    fn version(_: &()) -> Cow<'_, str> {
+        V::NAME.into()
+    }
+    fn plural(dt: &()) -> Cow<'_, str> {
+        T::plural(dt)
+    }
+    fn meta(&self) -> &ObjectMeta {
+        self.object.meta()
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.object.meta_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[derive(Clone, Debug, PartialEq, Deserialize)]
+    struct Widget {
+        #[serde(default, deserialize_with = "lean_meta")]
+        metadata: ObjectMeta,
+    }
+    crate::view! { Widget, group: "example.org", versions: ["v1", "v1beta1"], plural: "widgets", scope: Namespaced }
+
+    #[test]
+    fn managed_fields_are_never_built_and_everything_else_is_kept() {
+        let wire = json!({
+            "apiVersion": "example.org/v1", "kind": "Widget",
+            "metadata": {
+                "name": "a", "generateName": "a-", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 3,
+                "creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:04:06Z",
+                "deletionGracePeriodSeconds": 0, "labels": {"l": "1"}, "annotations": {"x": "2"}, "finalizers": ["f"],
+                "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "o", "uid": "ou", "controller": true}],
+                "managedFields": [{"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:spec": {"f:a": {}}}}],
+            },
+        });
+        let lean: Widget = serde_json::from_value(wire.clone()).unwrap();
+        let mut full: ObjectMeta = serde_json::from_value(wire["metadata"].clone()).unwrap();
+        assert!(full.managed_fields.take().is_some());
+        assert_eq!(lean.metadata, full);
+    }
+
+    #[test]
+    fn even_managed_fields_of_the_wrong_type_are_skipped() {
+        let lean: Widget =
+            serde_json::from_value(json!({"metadata": {"name": "a", "managedFields": "no list"}})).unwrap();
+        assert_eq!(lean.metadata.name.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn missing_and_null_metadata_read_as_empty() {
+        for wire in [json!({}), json!({"metadata": null}), json!({"metadata": {}})] {
+            assert_eq!(serde_json::from_value::<Widget>(wire).unwrap().metadata, ObjectMeta::default());
+        }
+    }
+
+    #[test]
+    fn requests_for_a_view_go_to_its_preferred_or_the_named_version() {
+        assert_eq!(Widget::url_path(&(), Some("ns")), "/apis/example.org/v1/namespaces/ns/widgets");
+        assert_eq!(At::<V1Beta1, Widget>::url_path(&(), None), "/apis/example.org/v1beta1/widgets");
+        assert_eq!(At::<V1Alpha1, Widget>::api_version(&()), "example.org/v1alpha1");
+        assert_eq!(Widget::VERSIONS, ["v1", "v1beta1"]);
+        const { assert!(Widget::NAMESPACED) };
+        let at: At<V1Beta1, Widget> = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
+        assert_eq!(at.meta().name.as_deref(), Some("a"));
+    }
+}

@@ -1,0 +1,99 @@
+//! Schemas of shared Kubernetes types, with the bounds their generated ones lack.
+//!
+//! The API server estimates the cost of a CEL rule from these bounds and refuses the definition when one is missing;
+//! they also keep a single object small.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// A point in time.
+pub fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "format": "date-time"})
+}
+
+/// Conditions as a map list by type, so that several writers can share it.
+pub fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 32,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "description": "One aspect of the state of the object.",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "type": {
+                    "type": "string", "minLength": 1, "maxLength": 316,
+                    "description": "What the condition speaks of, in CamelCase."
+                },
+                "status": {
+                    "type": "string", "enum": ["True", "False", "Unknown"],
+                    "description": "Whether the condition holds."
+                },
+                "reason": {
+                    "type": "string", "minLength": 1, "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                    "description": "Why the condition is as it is, in one fixed CamelCase word."
+                },
+                "message": {
+                    "type": "string", "maxLength": 32768,
+                    "description": "What happened, on what, and what happens next or what to do."
+                },
+                "lastTransitionTime": {
+                    "type": "string", "format": "date-time",
+                    "description": "When the status of the condition last changed."
+                },
+                "observedGeneration": {
+                    "type": "integer", "format": "int64", "minimum": 0,
+                    "description": "The generation of the object the condition was computed from."
+                }
+            }
+        }
+    })
+}
+
+/// A label selector of at most 64 terms.
+pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    let key = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "matchLabels": {
+                "type": "object",
+                "maxProperties": 32,
+                "description": "Labels and the value each must have.",
+                "additionalProperties": {"type": "string", "maxLength": 63}
+            },
+            "matchExpressions": {
+                "type": "array",
+                "maxItems": 32,
+                "x-kubernetes-list-type": "atomic",
+                "description": "Further terms, all of which must hold.",
+                "items": {
+                    "type": "object",
+                    "description": "One term on one label.",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": {
+                            "type": "string", "minLength": 1, "maxLength": 317, "pattern": key,
+                            "description": "The label the term is about."
+                        },
+                        "operator": {
+                            "type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
+                            "description": "How the label is compared with the values."
+                        },
+                        "values": {
+                            "type": "array", "maxItems": 64, "x-kubernetes-list-type": "atomic",
+                            "description": "The values for In and NotIn; empty for Exists and DoesNotExist.",
+                            "items": {"type": "string", "maxLength": 63}
+                        }
+                    },
+                    "x-kubernetes-validations": [{
+                        "rule": "self.operator in ['In', 'NotIn'] == (has(self.values) && self.values.size() > 0)",
+                        "message": "In and NotIn need at least one value, Exists and DoesNotExist take none"
+                    }]
+                }
+            }
+        }
+    })
+}

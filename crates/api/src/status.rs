@@ -1,0 +1,18 @@
+//! What the statuses of our own kinds have in common.
+
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// A status that carries conditions and the generation they speak of.
+pub trait Conditioned {
+    /// The conditions as last written.
+    fn conditions(&self) -> &[Condition];
+    /// The conditions, to be folded into.
+    fn conditions_mut(&mut self) -> &mut Vec<Condition>;
+    /// Records which generation of the object the status was computed from.
+    fn set_observed_generation(&mut self, generation: i64);
+}
+
+/// The condition of the given type, if it was ever set.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|c| c.type_ == type_)
+}
