@@ -2,9 +2,18 @@
 
 pub mod backoff;
 pub mod bucket;
+pub mod class;
+pub mod client;
 pub mod clock;
 pub mod conditions;
+pub mod events;
+pub mod fault;
+pub mod feed;
 pub mod gates;
+pub mod kinds;
+pub mod manager;
 pub mod queue;
+pub mod room;
 pub mod secret;
 pub mod telemetry;
+pub mod write;

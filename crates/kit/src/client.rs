@@ -1,0 +1,84 @@
+//! The Kubernetes client every part of Berth uses: our own back-off, deadlines and name, nothing hidden.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, client::ClientBuilder};
+use tower::timeout::TimeoutLayer;
+
+/// How long the API server may take to answer with headers. Watch bodies are not affected.
+const ANSWER: Duration = Duration::from_secs(15);
+
+/// Which cluster to talk to.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// A kubeconfig file; without one the pod's own service account, then the user's default kubeconfig.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of that kubeconfig.
+    pub context: Option<String>,
+}
+
+/// Why no client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The named kubeconfig cannot be used.
+    #[error("reading the kubeconfig {path}")]
+    Kubeconfig {
+        /// The file as the user named it.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<kube::config::KubeconfigError>,
+    },
+    /// Nothing tells which cluster to talk to.
+    #[error("finding a cluster: no --kubeconfig, not in a pod, and no default kubeconfig")]
+    Infer(#[source] Box<kube::config::InferConfigError>),
+    /// The configuration cannot be turned into a client.
+    #[error("building the Kubernetes client")]
+    Build(#[source] Box<kube::Error>),
+}
+
+/// Connects as `agent`, which appears in the server's audit log.
+///
+/// # Errors
+/// When the configuration cannot be found, read or used.
+pub async fn connect(access: &Access, agent: &str) -> Result<Client, Error> {
+    let mut config = config(access).await?;
+    // kube would repeat 429, 503 and 504 by itself up to 15 times, POST included; repeating is the queue's business.
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    if let Ok(value) = HeaderValue::from_str(agent) {
+        config.headers.push((USER_AGENT, value));
+    }
+    let builder = ClientBuilder::try_from(config).map_err(|e| Error::Build(Box::new(e)))?;
+    Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).build())
+}
+
+async fn config(access: &Access) -> Result<Config, Error> {
+    let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+    let named = |path: String| move |source| Error::Kubeconfig { path, source: Box::new(source) };
+    if let Some(path) = &access.kubeconfig {
+        let shown = path.display().to_string();
+        let file = Kubeconfig::read_from(path).map_err(named(shown.clone()))?;
+        return Config::from_custom_kubeconfig(file, &options).await.map_err(named(shown));
+    }
+    if access.context.is_some() {
+        return Config::from_kubeconfig(&options).await.map_err(named("of the default location".to_owned()));
+    }
+    Config::infer().await.map_err(|e| Error::Infer(Box::new(e)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_missing_kubeconfig_is_named() {
+        let access = Access { kubeconfig: Some("no/such/file".into()), context: None };
+        let error = connect(&access, "test").await.err().expect("no client without a file");
+        assert!(error.to_string().contains("no/such/file"), "{error}");
+    }
+}

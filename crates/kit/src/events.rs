@@ -1,0 +1,55 @@
+//! Events for people: one per transition, on the object they look at.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+
+use crate::class::chain;
+use crate::conditions::{State, Transition};
+use crate::write::Target;
+
+/// Publishes events in the name of one room. One per process and room: it remembers what it said to aggregate it.
+#[derive(Clone)]
+pub struct Events {
+    recorder: Recorder,
+}
+
+impl Events {
+    /// Events reported by `berth-<room>`.
+    #[must_use]
+    pub fn new(client: Client, room: &str, instance: Option<String>) -> Self {
+        let reporter = Reporter { controller: format!("berth-{room}"), instance };
+        Self { recorder: Recorder::new(client, reporter) }
+    }
+
+    /// Says that a condition of `target` moved. Losing an event must never fail a pass, so errors are only logged.
+    pub async fn transition(&self, target: &Target, transition: &Transition) {
+        let warning = transition.to != State::True;
+        self.say(target, warning, transition.reason, &transition.message).await;
+    }
+
+    /// Says something about `target` that is not a condition.
+    pub async fn say(&self, target: &Target, warning: bool, reason: &str, message: &str) {
+        let event = Event {
+            type_: if warning { EventType::Warning } else { EventType::Normal },
+            reason: reason.to_owned(),
+            note: Some(message.to_owned()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &reference(target)).await {
+            tracing::warn!(object = %target, reason, error = %chain(&error), "event not published");
+        }
+    }
+}
+
+fn reference(target: &Target) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(target.kind.api_version()),
+        kind: Some(target.kind.kind.clone()),
+        name: Some(target.key.name().to_owned()),
+        namespace: target.key.namespace().map(str::to_owned),
+        uid: Some(target.uid.to_string()),
+        ..ObjectReference::default()
+    }
+}

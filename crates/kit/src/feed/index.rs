@@ -1,0 +1,229 @@
+//! The index behind a feed: plain data, no I/O, so that every order of events can be tested.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use kube::ResourceExt;
+use tokio::time::Instant;
+
+use super::{Project, Seen};
+
+/// A change of one object's projection.
+#[derive(Debug)]
+pub struct Delta<S> {
+    /// Which object.
+    pub key: ObjectKey,
+    /// What was known before.
+    pub old: Option<Arc<S>>,
+    /// What is known now; `None` means gone.
+    pub new: Option<Arc<S>>,
+}
+
+/// A version of an object, as the server names it.
+///
+/// Kubernetes promises since 1.35 that resource versions of one kind compare as integers; a version that is not one
+/// is only ever equal to itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The server's unique id of the object.
+    pub uid: Box<str>,
+    /// The server's text.
+    pub resource_version: Box<str>,
+}
+
+impl Version {
+    /// The version of an object as received.
+    #[must_use]
+    pub fn of(object: &impl kube::Resource) -> Self {
+        Self {
+            uid: object.uid().unwrap_or_default().into(),
+            resource_version: object.resource_version().unwrap_or_default().into(),
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        self.resource_version.parse().ok()
+    }
+
+    /// Whether `self` shows at least what `other` wrote.
+    fn covers(&self, other: &Self) -> bool {
+        match (self.number(), other.number()) {
+            (Some(mine), Some(theirs)) => mine >= theirs,
+            _ => self.resource_version == other.resource_version,
+        }
+    }
+
+    fn older_than(&self, other: &Self) -> bool {
+        matches!((self.number(), other.number()), (Some(mine), Some(theirs)) if mine < theirs)
+    }
+}
+
+struct Entry<S> {
+    slim: Arc<S>,
+    version: Version,
+    /// The relist that showed this object last.
+    epoch: u32,
+}
+
+/// A write that the watch has not shown yet is given up after this long: the object may have been deleted between
+/// our write and now, and then nothing will ever show it.
+const WRITE_MEMORY: Duration = Duration::from_secs(30);
+
+struct Wrote {
+    version: Version,
+    at: Instant,
+}
+
+pub(super) struct Index<P: Project> {
+    objects: HashMap<ObjectKey, Entry<P::Slim>>,
+    secondary: Vec<HashMap<Box<str>, BTreeSet<ObjectKey>>>,
+    wrote: HashMap<ObjectKey, Wrote>,
+    epoch: u32,
+}
+
+impl<P: Project> Index<P> {
+    pub(super) fn new() -> Self {
+        Self {
+            objects: HashMap::new(),
+            secondary: P::INDEXES.iter().map(|_| HashMap::new()).collect(),
+            wrote: HashMap::new(),
+            epoch: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey, now: Instant) -> Seen<P::Slim> {
+        let entry = self.objects.get(key);
+        if let Some(wrote) = self.wrote.get(key)
+            && now.saturating_duration_since(wrote.at) < WRITE_MEMORY
+            && !entry.is_some_and(|e| e.version.covers(&wrote.version))
+        {
+            return Seen::Behind;
+        }
+        entry.map_or(Seen::Absent, |e| Seen::At(Arc::clone(&e.slim)))
+    }
+
+    pub(super) fn by(&self, name: &str, value: &str) -> Vec<(ObjectKey, Arc<P::Slim>)> {
+        let Some(number) = P::INDEXES.iter().position(|n| *n == name) else { return Vec::new() };
+        let keys = self.secondary.get(number).and_then(|index| index.get(value));
+        let entry = |key: &ObjectKey| self.objects.get(key).map(|e| (key.clone(), Arc::clone(&e.slim)));
+        keys.map(|keys| keys.iter().filter_map(entry).collect()).unwrap_or_default()
+    }
+
+    pub(super) fn all(&self) -> Vec<(ObjectKey, Arc<P::Slim>)> {
+        let mut all: Vec<_> = self.objects.iter().map(|(k, e)| (k.clone(), Arc::clone(&e.slim))).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    pub(super) fn wrote(&mut self, key: &ObjectKey, version: &Version, now: Instant) {
+        self.wrote.retain(|_, w| now.saturating_duration_since(w.at) < WRITE_MEMORY);
+        let shown = self.objects.get(key).is_some_and(|e| e.version.covers(version));
+        let newer = self.wrote.get(key).is_some_and(|w| w.version.covers(version));
+        if !shown && !newer {
+            self.wrote.insert(key.clone(), Wrote { version: version.clone(), at: now });
+        }
+    }
+
+    /// Begins a relist and returns its number.
+    pub(super) fn begin(&mut self) -> u32 {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch
+    }
+
+    /// Takes over one object, listed in relist `epoch` or, with `None`, watched.
+    pub(super) fn put(&mut self, source: P::Source, epoch: Option<u32>) -> Vec<Delta<P::Slim>> {
+        let key = ObjectKey::of(&source);
+        let version = Version::of(&source);
+        let settled = match self.wrote.get(&key) {
+            Some(wrote) if version.covers(&wrote.version) => {
+                self.wrote.remove(&key);
+                true
+            }
+            _ => false,
+        };
+        let epoch = epoch.unwrap_or(self.epoch);
+        let Some(entry) = self.objects.get_mut(&key) else {
+            let slim = Arc::new(P::slim(source));
+            self.link(&key, &slim);
+            self.objects.insert(key.clone(), Entry { slim: Arc::clone(&slim), version, epoch });
+            return vec![Delta { key, old: None, new: Some(slim) }];
+        };
+        entry.epoch = epoch;
+        // A list served by a lagging server may be older than what the watch has already shown.
+        if entry.version.uid == version.uid && version.older_than(&entry.version) {
+            return Vec::new();
+        }
+        let replaced = entry.version.uid != version.uid;
+        let slim = Arc::new(P::slim(source));
+        let changed = replaced || *entry.slim != *slim;
+        entry.version = version;
+        if !changed {
+            // Nothing decisions use has changed, but somebody waits for the index to catch up with our write.
+            let same = Arc::clone(&entry.slim);
+            return if settled {
+                vec![Delta { key, old: Some(Arc::clone(&same)), new: Some(same) }]
+            } else {
+                Vec::new()
+            };
+        }
+        let old = std::mem::replace(&mut entry.slim, Arc::clone(&slim));
+        self.unlink(&key, &old);
+        self.link(&key, &slim);
+        if replaced {
+            // Same name, another object: the old one is gone, and nothing of it may be inherited.
+            return vec![
+                Delta { key: key.clone(), old: Some(old), new: None },
+                Delta { key, old: None, new: Some(slim) },
+            ];
+        }
+        vec![Delta { key, old: Some(old), new: Some(slim) }]
+    }
+
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Vec<Delta<P::Slim>> {
+        self.wrote.remove(key);
+        let Some(entry) = self.objects.remove(key) else { return Vec::new() };
+        self.unlink(key, &entry.slim);
+        vec![Delta { key: key.clone(), old: Some(entry.slim), new: None }]
+    }
+
+    /// Ends relist `epoch` of the objects in `namespace` (all without one): what it did not show is gone.
+    pub(super) fn finish(&mut self, epoch: u32, namespace: Option<&str>) -> Vec<Delta<P::Slim>> {
+        let lost = |(key, entry): (&ObjectKey, &Entry<P::Slim>)| {
+            let ours = namespace.is_none() || key.namespace() == namespace;
+            (ours && entry.epoch != epoch).then(|| key.clone())
+        };
+        let mut gone: Vec<ObjectKey> = self.objects.iter().filter_map(lost).collect();
+        gone.sort();
+        gone.iter().flat_map(|key| self.remove(key)).collect()
+    }
+
+    fn link(&mut self, key: &ObjectKey, slim: &P::Slim) {
+        for (number, index) in self.secondary.iter_mut().enumerate() {
+            for value in P::keys(number, key, slim) {
+                index.entry(value).or_default().insert(key.clone());
+            }
+        }
+    }
+
+    fn unlink(&mut self, key: &ObjectKey, slim: &P::Slim) {
+        for (number, index) in self.secondary.iter_mut().enumerate() {
+            for value in P::keys(number, key, slim) {
+                if let Some(keys) = index.get_mut(&value) {
+                    keys.remove(key);
+                    if keys.is_empty() {
+                        index.remove(&value);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! One watch per kind, projected before it is stored, with secondary indexes and change notices.
+//!
+//! - Memory follows the projection, not the object: [`Project::slim`] runs before anything is kept.
+//! - A notice is sent only when the projection changed, so a status that others rewrite does not wake us.
+//! - A relist is compared with the index: what vanished while we were disconnected is announced as gone.
+//! - Our own writes are remembered until the watch has shown them, so that nobody decides on the past.
+//! - A kind that is not served yet is waited for; one that stops being served is announced as gone.
+
+mod index;
+mod run;
+
+use std::fmt::Debug;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use api::key::ObjectKey;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use index::Index;
+pub use index::{Delta, Version};
+pub use run::{Events, Scope, objects};
+
+use crate::clock::Clock;
+use crate::kinds::Kind;
+
+/// How one kind is read and what of it is kept.
+pub trait Project: Send + Sync + 'static {
+    /// What the server sends; a lenient view that skips managed fields while decoding.
+    type Source: Resource<DynamicType = (), Scope: 'static> + Clone + DeserializeOwned + Debug + Send + 'static;
+    /// What decisions use.
+    type Slim: PartialEq + Send + Sync + 'static;
+    /// The watch itself: [`objects`] over an `Api` of all namespaces, or of the one given.
+    fn watch(client: Client, namespace: Option<&str>) -> Events<Self::Source>;
+    /// Names of the secondary indexes, in the order [`Project::keys`] numbers them.
+    const INDEXES: &'static [&'static str] = &[];
+    /// Keeps what decisions use.
+    fn slim(source: Self::Source) -> Self::Slim;
+    /// The values of one object in the index with this number.
+    fn keys(_index: usize, _key: &ObjectKey, _slim: &Self::Slim) -> Vec<Box<str>> {
+        Vec::new()
+    }
+}
+
+/// How far a feed has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The first list is not complete.
+    Listing,
+    /// The server does not serve the kind; there is nothing to know about it.
+    Missing,
+    /// The index has held a complete list at least once.
+    Synced,
+}
+
+/// What the index knows of one object.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Seen<S> {
+    /// The object is there.
+    At(Arc<S>),
+    /// There is no such object.
+    Absent,
+    /// The index is older than our own last write: decide later.
+    Behind,
+}
+
+impl<S> Clone for Seen<S> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::At(slim) => Self::At(Arc::clone(slim)),
+            Self::Absent => Self::Absent,
+            Self::Behind => Self::Behind,
+        }
+    }
+}
+
+type Observer<S> = Box<dyn Fn(&Delta<S>) + Send + Sync>;
+
+/// A shared, always current index of one kind. Cloning shares it.
+pub struct Feed<P: Project> {
+    inner: Arc<Inner<P>>,
+}
+
+struct Inner<P: Project> {
+    kind: Kind,
+    clock: Clock,
+    index: RwLock<Index<P>>,
+    observers: RwLock<Vec<Observer<P::Slim>>>,
+    phase: watch::Sender<Phase>,
+}
+
+impl<P: Project> Clone for Feed<P> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<P: Project> Feed<P> {
+    /// An empty feed; [`Feed::run`] fills it.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        let inner = Inner {
+            kind: Kind::of::<P::Source>(),
+            clock,
+            index: RwLock::new(Index::new()),
+            observers: RwLock::new(Vec::new()),
+            phase: watch::channel(Phase::Listing).0,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The kind this feed follows.
+    #[must_use]
+    pub fn kind(&self) -> &Kind {
+        &self.inner.kind
+    }
+
+    /// Calls `observer` for each change from now on. It must be quick: it runs on the feed's own task.
+    pub fn observe(&self, observer: impl Fn(&Delta<P::Slim>) + Send + Sync + 'static) {
+        self.inner.observers.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(observer));
+    }
+
+    /// What is known of `key`, unless the index lags our own write.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Seen<P::Slim> {
+        self.read().get(key, self.inner.clock.instant())
+    }
+
+    /// The objects with `value` in the index called `name`, ordered by key. Unknown index names hold nothing.
+    #[must_use]
+    pub fn by(&self, name: &str, value: &str) -> Vec<(ObjectKey, Arc<P::Slim>)> {
+        self.read().by(name, value)
+    }
+
+    /// Every object, ordered by key. For command lines and sweeps over all; decisions use [`Feed::by`].
+    #[must_use]
+    pub fn all(&self) -> Vec<(ObjectKey, Arc<P::Slim>)> {
+        self.read().all()
+    }
+
+    /// How many objects the index holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    /// Whether the index is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Remembers our own write of `key`, which made version `written`: until the watch has shown it, [`Feed::get`]
+    /// says `Behind`.
+    pub fn wrote(&self, key: &ObjectKey, written: &Version) {
+        self.write().wrote(key, written, self.inner.clock.instant());
+    }
+
+    /// How far the feed has come.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        *self.inner.phase.borrow()
+    }
+
+    /// Waits until the index is complete, or known to have nothing to hold.
+    pub async fn settled(&self) {
+        let mut phase = self.inner.phase.subscribe();
+        // The sender lives as long as the feed, so this cannot fail while we hold one.
+        let _ = phase.wait_for(|p| *p != Phase::Listing).await;
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Index<P>> {
+        self.inner.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Index<P>> {
+        self.inner.index.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn announce(&self, deltas: &[Delta<P::Slim>]) {
+        let observers = self.inner.observers.read().unwrap_or_else(PoisonError::into_inner);
+        for delta in deltas {
+            for observer in observers.iter() {
+                observer(delta);
+            }
+        }
+    }
+}

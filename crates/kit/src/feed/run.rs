@@ -1,0 +1,189 @@
+//! Fills a feed from the API server for as long as the process runs.
+
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use api::key::ObjectKey;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::core::NamespaceResourceScope;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use super::{Delta, Feed, Phase, Project};
+use crate::gates::Gate;
+use crate::kinds::Kinds;
+
+/// Objects per page of a list: large pages leave large heaps behind.
+const PAGE: u32 = 100;
+
+/// What a watch sends.
+pub type Events<S> = BoxStream<'static, watcher::Result<Event<S>>>;
+
+/// Follows objects, decoded as `K`. With `PartialObjectMeta` only metadata crosses the wire: for Secrets, whose content
+/// we never keep, and for kinds of which only existence matters.
+#[must_use]
+pub fn objects<K>(api: Api<K>) -> Events<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watcher::watcher(api, config()).default_backoff().boxed()
+}
+
+fn config() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE)
+}
+
+/// Which part of the cluster is followed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Every namespace, and cluster-scoped objects.
+    #[default]
+    All,
+    /// These namespaces only; cluster-scoped kinds are followed whole.
+    Namespaces(Vec<String>),
+}
+
+impl Scope {
+    fn parts<P: Project>(&self) -> Vec<Option<String>> {
+        let namespaced = TypeId::of::<<P::Source as Resource>::Scope>() == TypeId::of::<NamespaceResourceScope>();
+        match self {
+            Self::Namespaces(names) if namespaced && !names.is_empty() => names.iter().cloned().map(Some).collect(),
+            _ => vec![None],
+        }
+    }
+}
+
+/// Why following ended.
+enum End {
+    NotServed,
+    Stopped,
+}
+
+/// The watches of one feed, one per followed namespace, and how far each has come.
+struct Parts<P: Project> {
+    namespaces: Vec<Option<String>>,
+    /// Relists under way: part -> epoch.
+    open: BTreeMap<usize, u32>,
+    listed: Vec<bool>,
+    feed: Feed<P>,
+}
+
+impl<P: Project> Feed<P> {
+    /// Follows the kind until cancelled. `gate` shows how far it is; it never blocks readiness.
+    pub async fn run(self, client: Client, scope: Scope, kinds: Kinds, gate: Gate, stop: CancellationToken) {
+        let kind = self.kind().clone();
+        loop {
+            let missing = || {
+                tracing::info!(kind = %kind, "kind is not served, waiting for it");
+                gate.waiting(format!("waiting for the kind {kind} to be served"));
+                self.inner.phase.send_replace(Phase::Missing);
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = kinds.served(&kind, missing) => {}
+            }
+            gate.waiting(format!("listing {}", kind.plural));
+            self.inner.phase.send_replace(Phase::Listing);
+            match self.follow(&client, &scope, &gate, &stop).await {
+                End::Stopped => return,
+                End::NotServed => {
+                    let gone = {
+                        let mut index = self.write();
+                        let epoch = index.begin();
+                        index.finish(epoch, None)
+                    };
+                    tracing::warn!(kind = %kind, objects = gone.len(), "kind is no longer served");
+                    self.announce(&gone);
+                }
+            }
+        }
+    }
+
+    async fn follow(&self, client: &Client, scope: &Scope, gate: &Gate, stop: &CancellationToken) -> End {
+        let namespaces = scope.parts::<P>();
+        let listed = vec![false; namespaces.len()];
+        let watch = |(number, namespace): (usize, &Option<String>)| {
+            P::watch(client.clone(), namespace.as_deref()).map(move |event| (number, event)).boxed()
+        };
+        let mut events = futures::stream::select_all(namespaces.iter().enumerate().map(watch));
+        let mut parts = Parts { namespaces, open: BTreeMap::new(), listed, feed: self.clone() };
+        let mut current = false;
+        loop {
+            let (number, event) = tokio::select! {
+                () = stop.cancelled() => return End::Stopped,
+                next = events.next() => match next {
+                    Some(next) => next,
+                    None => return End::Stopped,
+                },
+            };
+            match event {
+                Ok(event) => {
+                    let deltas = parts.take(number, event);
+                    self.announce(&deltas);
+                    if !current && parts.complete() {
+                        current = true;
+                        self.caught_up(gate);
+                    }
+                }
+                Err(error) if is_missing(&error) => return End::NotServed,
+                Err(error) => {
+                    tracing::warn!(kind = %self.kind(), error = %error, "watch interrupted, trying again");
+                    // Once the index is complete an interruption heals unannounced, so the gate would go on lying.
+                    if !current {
+                        gate.waiting(format!("listing {}: interrupted, trying again", self.kind().plural));
+                    }
+                }
+            }
+        }
+    }
+
+    fn caught_up(&self, gate: &Gate) {
+        let first = self.inner.phase.send_if_modified(|p| std::mem::replace(p, Phase::Synced) != Phase::Synced);
+        if first {
+            tracing::info!(kind = %self.kind(), objects = self.len(), "index complete");
+        }
+        gate.ready(format!("watching {}", self.kind().plural));
+    }
+}
+
+impl<P: Project> Parts<P> {
+    fn take(&mut self, number: usize, event: Event<P::Source>) -> Vec<Delta<P::Slim>> {
+        let mut index = self.feed.write();
+        match event {
+            Event::Init => {
+                self.open.insert(number, index.begin());
+                Vec::new()
+            }
+            Event::InitApply(object) => index.put(object, self.open.get(&number).copied()),
+            Event::Apply(object) => index.put(object, None),
+            Event::Delete(object) => index.remove(&ObjectKey::of(&object)),
+            Event::InitDone => {
+                if let Some(listed) = self.listed.get_mut(number) {
+                    *listed = true;
+                }
+                let namespace = self.namespaces.get(number).and_then(Option::as_deref);
+                self.open.remove(&number).map(|epoch| index.finish(epoch, namespace)).unwrap_or_default()
+            }
+        }
+    }
+
+    fn complete(&self) -> bool {
+        self.open.is_empty() && self.listed.iter().all(|listed| *listed)
+    }
+}
+
+/// A 404 on list or watch means the kind itself is gone: objects are never asked for by name here.
+fn is_missing(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == 404,
+        watcher::Error::WatchError(status) => status.code == 404,
+        _ => false,
+    }
+}

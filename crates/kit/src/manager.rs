@@ -1,0 +1,407 @@
+//! Starts, supervises and stops everything: named tasks, one way down, readiness for all to see.
+//!
+//! A task runs until it is told to stop. One that ends by itself, or panics, stops the process with its name: half an
+//! operator is worse than none. Stopping goes by stages, so that nothing that is still being served loses the part
+//! that serves it: first serving ends, then deciding, then watching and leadership.
+
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::Client;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::feed::{Feed, Project, Scope};
+use crate::gates::Gates;
+use crate::kinds::{Kind, Kinds};
+use crate::room::{Driver, Meter, Room};
+use crate::telemetry::Metrics;
+
+/// When a task is stopped, relative to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Listeners: first, after the drain delay.
+    Serve,
+    /// Workers: the step under way and the write that records it finish first.
+    Decide,
+    /// Watches, leadership, certificates: last.
+    Watch,
+}
+
+const STAGES: [Stage; 3] = [Stage::Serve, Stage::Decide, Stage::Watch];
+
+impl Stage {
+    /// How long tasks of this stage may take to end by themselves.
+    fn patience(self) -> Duration {
+        match self {
+            Self::Serve => Duration::from_secs(10),
+            Self::Decide => Duration::from_secs(25),
+            Self::Watch => Duration::from_secs(5),
+        }
+    }
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Pause = Box<dyn Fn(bool) + Send + Sync>;
+type Incoming = mpsc::UnboundedReceiver<(Stage, String, Task)>;
+/// A started feed of a type only its projection knows.
+type AnyFeed = (TypeId, Box<dyn Any + Send + Sync>);
+
+/// How the manager is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who we are in events and leases.
+    pub instance: String,
+    /// Which namespaces are followed.
+    pub scope: Scope,
+    /// How often every object is looked at without a reason; `None` = never.
+    pub resync: Option<Duration>,
+    /// Workers per room.
+    pub workers: usize,
+    /// How long to go on serving after readiness has been taken back.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { instance: "berth".to_owned(), scope: Scope::All, resync: None, workers: 16, drain: Duration::ZERO }
+    }
+}
+
+/// Why the process ends otherwise than by a signal.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A task ended although nobody told it to.
+    #[error("the task `{0}` ended by itself")]
+    Ended(String),
+    /// A task panicked.
+    #[error("the task `{0}` panicked")]
+    Panicked(String),
+    /// Two rooms asked for the same kind in different shapes: that would be two watches.
+    #[error("the kind {0} is already followed with another projection")]
+    KindTaken(Kind),
+    /// Leadership was lost; another process decides now.
+    #[error("leadership was lost")]
+    LeadershipLost,
+    /// The signal handlers could not be installed.
+    #[error("installing signal handlers")]
+    Signals(#[source] std::io::Error),
+}
+
+/// Owns everything that runs.
+pub struct Manager {
+    client: Client,
+    clock: Clock,
+    gates: Gates,
+    metrics: Metrics,
+    meter: Meter,
+    kinds: Kinds,
+    options: Options,
+    stop: CancellationToken,
+    stages: BTreeMap<Stage, CancellationToken>,
+    start: mpsc::UnboundedSender<(Stage, String, Task)>,
+    started: Mutex<Option<Incoming>>,
+    feeds: Mutex<HashMap<Kind, AnyFeed>>,
+    queues: Arc<Mutex<Vec<Pause>>>,
+    leading: watch::Sender<bool>,
+}
+
+impl Manager {
+    /// A manager that is not running yet. Everything decides from the start unless [`Manager::follow`] is called.
+    #[must_use]
+    pub fn new(client: Client, clock: Clock, gates: Gates, metrics: Metrics, options: Options) -> Arc<Self> {
+        let (start, started) = mpsc::unbounded_channel();
+        let manager = Arc::new(Self {
+            kinds: Kinds::new(client.clone()),
+            meter: Meter::new(&metrics),
+            client,
+            clock,
+            gates,
+            metrics,
+            options,
+            stop: CancellationToken::new(),
+            stages: STAGES.into_iter().map(|stage| (stage, CancellationToken::new())).collect(),
+            start,
+            started: Mutex::new(Some(started)),
+            feeds: Mutex::new(HashMap::new()),
+            queues: Arc::new(Mutex::new(Vec::new())),
+            leading: watch::channel(true).0,
+        });
+        let kinds = manager.kinds.clone();
+        manager.spawn(Stage::Watch, "kinds", |stop| kinds.run(stop));
+        manager
+    }
+
+    /// The Kubernetes client.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The readiness gates.
+    #[must_use]
+    pub fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
+    /// The metrics.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Who we are in events and leases.
+    #[must_use]
+    pub fn instance(&self) -> &str {
+        &self.options.instance
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    pub(crate) fn resync(&self) -> Option<Duration> {
+        self.options.resync
+    }
+
+    /// Ends [`Manager::run`] when cancelled, as a signal would.
+    #[must_use]
+    pub fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Runs a task until its token is cancelled. It must not end before.
+    pub fn spawn<F>(&self, stage: Stage, name: &str, task: impl FnOnce(CancellationToken) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let token = self.stages.get(&stage).cloned().unwrap_or_default();
+        // The receiver lives until `run` has returned; a task that comes later than that has nothing to run in.
+        let _ = self.start.send((stage, name.to_owned(), Box::pin(task(token))));
+    }
+
+    /// The feed of a kind, started at the first call and shared by every later one.
+    ///
+    /// # Errors
+    /// When the kind is already followed with another projection.
+    pub fn feed<P: Project>(&self) -> Result<Feed<P>, Error> {
+        let kind = Kind::of::<P::Source>();
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((projection, feed)) = feeds.get(&kind) {
+            let same = *projection == TypeId::of::<P>();
+            return match feed.downcast_ref::<Feed<P>>().filter(|_| same) {
+                Some(feed) => Ok(feed.clone()),
+                None => Err(Error::KindTaken(kind)),
+            };
+        }
+        let feed = Feed::<P>::new(self.clock.clone());
+        let gate = self.gates.gate(&format!("kind {}", kind.definition()));
+        let (run, client, scope, kinds) =
+            (feed.clone(), self.client.clone(), self.options.scope.clone(), self.kinds.clone());
+        self.spawn(Stage::Watch, &format!("feed {}", kind.plural), |stop| run.run(client, scope, kinds, gate, stop));
+        feeds.insert(kind, (TypeId::of::<P>(), Box::new(feed.clone())));
+        Ok(feed)
+    }
+
+    /// Starts the workers of a room. They wait until `ready` is done, normally the room's feeds being settled.
+    pub fn drive<R: Room, F>(&self, driver: &Arc<Driver<R>>, ready: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let work = Arc::clone(driver.work());
+        let pause: Pause = Box::new(move |paused| if paused { work.pause() } else { work.resume() });
+        pause(!*self.leading.borrow());
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
+        let (driver, workers) = (Arc::clone(driver), self.options.workers.max(1));
+        self.spawn(Stage::Decide, &format!("room {}", R::NAME), |stop| async move {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = ready => {}
+            }
+            let mut set = JoinSet::new();
+            for _ in 0..workers {
+                set.spawn(Arc::clone(&driver).worker(stop.clone()));
+            }
+            while set.join_next().await.is_some() {}
+        });
+    }
+
+    /// Decides only while `leading` says so. Call before rooms are driven.
+    pub fn follow(&self, mut leading: watch::Receiver<bool>) {
+        self.leading.send_replace(*leading.borrow_and_update());
+        let (queues, ours) = (Arc::clone(&self.queues), self.leading.clone());
+        self.spawn(Stage::Decide, "leadership", |stop| async move {
+            loop {
+                let now = *leading.borrow_and_update();
+                ours.send_replace(now);
+                for pause in queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                    pause(!now);
+                }
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    changed = leading.changed() => if changed.is_err() { return stop.cancelled().await },
+                }
+            }
+        });
+    }
+
+    /// Runs until a signal, [`Manager::stop`], or the first task that fails.
+    ///
+    /// # Errors
+    /// The task that failed, by name.
+    pub async fn run(&self) -> Result<(), Error> {
+        let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
+        let Some(mut tasks) = Tasks::new(&self.started) else { return Ok(()) };
+        let failed = tokio::select! {
+            _ = terminate.recv() => None,
+            _ = interrupt.recv() => None,
+            () = self.stop.cancelled() => None,
+            ended = tasks.next() => Some(ended),
+        };
+        match &failed {
+            None => tracing::info!("stopping"),
+            Some(error) => tracing::error!(error = %error, "stopping"),
+        }
+        self.stop.cancel();
+        self.gates.draining();
+        if failed.is_none() && tasks.any(Stage::Serve) {
+            tokio::time::sleep(self.options.drain).await;
+        }
+        for (stage, token) in &self.stages {
+            token.cancel();
+            tasks.finish(*stage).await;
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// The running tasks, by stage and name.
+struct Tasks {
+    incoming: Incoming,
+    set: JoinSet<()>,
+    known: HashMap<Id, (Stage, String, AbortHandle)>,
+}
+
+impl Tasks {
+    fn new(started: &Mutex<Option<Incoming>>) -> Option<Self> {
+        let incoming = started.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let mut tasks = Self { incoming, set: JoinSet::new(), known: HashMap::new() };
+        while let Ok(task) = tasks.incoming.try_recv() {
+            tasks.begin(task);
+        }
+        Some(tasks)
+    }
+
+    fn any(&self, stage: Stage) -> bool {
+        self.known.values().any(|(s, ..)| *s == stage)
+    }
+
+    fn begin(&mut self, (stage, name, task): (Stage, String, Task)) {
+        let handle = self.set.spawn(task);
+        self.known.insert(handle.id(), (stage, name, handle));
+    }
+
+    /// Starts what comes in, until a task ends: before a stop that is always a failure.
+    async fn next(&mut self) -> Error {
+        loop {
+            tokio::select! {
+                Some(task) = self.incoming.recv() => self.begin(task),
+                Some(ended) = self.set.join_next_with_id() => return self.ended(ended),
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) -> Error {
+        let (id, panicked) = match &ended {
+            Ok((id, ())) => (*id, false),
+            Err(error) => (error.id(), error.is_panic()),
+        };
+        let name = self.known.remove(&id).map_or_else(|| "unknown".to_owned(), |(_, name, _)| name);
+        if panicked { Error::Panicked(name) } else { Error::Ended(name) }
+    }
+
+    /// Waits for the tasks of one stage, which have been told to stop; those that do not are dropped, by name.
+    async fn finish(&mut self, stage: Stage) {
+        let patience = tokio::time::sleep(stage.patience());
+        tokio::pin!(patience);
+        while self.any(stage) {
+            tokio::select! {
+                Some(ended) = self.set.join_next_with_id() => {
+                    if let Error::Panicked(name) = self.ended(ended) {
+                        tracing::error!(task = name, "task panicked while stopping");
+                    }
+                }
+                () = &mut patience => {
+                    for (s, name, handle) in self.known.values() {
+                        if *s == stage {
+                            tracing::warn!(task = name, "task did not stop in time");
+                            handle.abort();
+                        }
+                    }
+                    self.known.retain(|_, (s, ..)| *s != stage);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn manager() -> Arc<Manager> {
+        let refuse = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no server in this test"))
+        });
+        let client = Client::new(refuse, "default");
+        Manager::new(client, Clock::system(), Gates::new(), Metrics::new(), Options::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_ends_by_itself_stops_the_process_with_its_name() {
+        let manager = manager();
+        manager.spawn(Stage::Watch, "short", |_| async {});
+        let error = manager.run().await.unwrap_err();
+        assert_eq!(error.to_string(), "the task `short` ended by itself");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_stops_the_process_with_its_name() {
+        let manager = manager();
+        manager.spawn(Stage::Watch, "broken", |_| async { panic!("on purpose") });
+        assert_eq!(manager.run().await.unwrap_err().to_string(), "the task `broken` panicked");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stages_stop_in_order_and_a_stubborn_task_is_dropped() {
+        let manager = manager();
+        let order = Arc::new(AtomicUsize::new(0));
+        for (stage, place) in [(Stage::Watch, 2), (Stage::Serve, 0), (Stage::Decide, 1)] {
+            let order = Arc::clone(&order);
+            manager.spawn(stage, "ordered", move |stop| async move {
+                stop.cancelled().await;
+                assert_eq!(order.fetch_add(1, Ordering::SeqCst), place);
+            });
+        }
+        manager.spawn(Stage::Decide, "stubborn", |_| std::future::pending());
+        manager.stop().cancel();
+        manager.run().await.unwrap();
+        assert_eq!(order.load(Ordering::SeqCst), 3);
+        assert!(!manager.gates().report().ready);
+    }
+}

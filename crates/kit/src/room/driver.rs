@@ -1,0 +1,327 @@
+//! Runs passes: the same order, deadlines, logging and back-off for every room.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use api::status::Conditioned;
+use futures::FutureExt;
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::{Flow, Meter, Room, Trouble};
+use crate::backoff::Backoff;
+use crate::class::{Class, Classify};
+use crate::clock::Clock;
+use crate::conditions::fold;
+use crate::events::Events;
+use crate::fault::{self, Side};
+use crate::manager::Manager;
+use crate::queue::{Priority, Work, spread};
+use crate::write::Writer;
+
+/// How long reading the world may take.
+const OBSERVE: Duration = Duration::from_secs(30);
+/// How long one step may take; the requests inside have shorter deadlines of their own.
+const STEP: Duration = Duration::from_secs(60);
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Something was written or called.
+    Changed,
+    /// Nothing had to be done, and nothing was sent.
+    Unchanged,
+    /// Nothing can be done before a time or an event.
+    Waiting,
+    /// The decision was based on the past; another pass follows at once.
+    Stale,
+    /// It failed and will be tried again, or waits for a change.
+    Failed,
+    /// The object does not exist any more.
+    Gone,
+}
+
+impl Outcome {
+    /// The label value in metrics and logs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Unchanged => "unchanged",
+            Self::Waiting => "waiting",
+            Self::Stale => "stale",
+            Self::Failed => "failed",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// Runs one room: its queue, its workers, its passes.
+pub struct Driver<R: Room> {
+    room: R,
+    work: Arc<Work<R::Key>>,
+    backoff: Backoff<R::Key>,
+    clock: Clock,
+    meter: Meter,
+    writer: Writer,
+    events: Events,
+    resync: Option<Duration>,
+    passes: AtomicU64,
+}
+
+/// What applying a plan led to.
+struct Acted<E> {
+    changed: bool,
+    flow: Flow,
+    trouble: Option<Trouble<E>>,
+}
+
+impl<R: Room> Driver<R> {
+    /// A driver for `room` on the manager's client, clock and meters. [`Manager::drive`] starts it.
+    #[must_use]
+    pub fn new(manager: &Manager, room: R) -> Arc<Self> {
+        let clock = manager.clock().clone();
+        Arc::new(Self {
+            work: Work::new(clock.clone()),
+            backoff: Backoff::new(clock.clone()),
+            meter: manager.meter().clone(),
+            writer: Writer::new(manager.client().clone(), R::NAME),
+            events: Events::new(manager.client().clone(), R::NAME, Some(manager.instance().to_owned())),
+            resync: manager.resync(),
+            passes: AtomicU64::new(0),
+            room,
+            clock,
+        })
+    }
+
+    /// The queue, for wiring feeds to it.
+    #[must_use]
+    pub fn work(&self) -> &Arc<Work<R::Key>> {
+        &self.work
+    }
+
+    /// The room itself, for hooks and explanations.
+    #[must_use]
+    pub fn room(&self) -> &R {
+        &self.room
+    }
+
+    /// One worker: passes until the queue is closed.
+    pub(crate) async fn worker(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            let turn = tokio::select! {
+                // Never start another pass once told to stop; a pass under way runs to its end.
+                biased;
+                () = stop.cancelled() => return,
+                turn = self.work.next() => match turn { Some(turn) => turn, None => return },
+            };
+            self.pass(&turn).await;
+        }
+    }
+
+    /// One pass over `key`, with everything that follows from it.
+    pub async fn pass(&self, key: &R::Key) -> Outcome {
+        let number = self.passes.fetch_add(1, Ordering::Relaxed) + 1;
+        let span = tracing::info_span!("pass", room = R::NAME, object = %key, pass = number);
+        let began = self.clock.instant();
+        let outcome = self.reconcile(key).instrument(span.clone()).await;
+        let took = self.clock.instant().saturating_duration_since(began);
+        let elapsed_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let _entered = span.enter();
+        if outcome == Outcome::Changed {
+            tracing::info!(outcome = outcome.as_str(), elapsed_ms, "pass");
+        } else {
+            tracing::debug!(outcome = outcome.as_str(), elapsed_ms, "pass");
+        }
+        self.meter.pass(R::NAME, outcome, took, &self.work.depth());
+        outcome
+    }
+
+    async fn reconcile(&self, key: &R::Key) -> Outcome {
+        let now = self.clock.now();
+        let snapshot = match within(OBSERVE, self.room.observe(key, now)).await {
+            Ok(Some(snapshot)) => snapshot,
+            Ok(None) => {
+                self.backoff.forget(key);
+                return Outcome::Gone;
+            }
+            Err(trouble) => return self.after_trouble(key, &trouble),
+        };
+        let acted = self.act(&snapshot).await;
+        // A decision on the past is not worth reporting: the next pass sees the present.
+        if let Some(trouble) = &acted.trouble
+            && trouble.class() == Class::Stale
+        {
+            return self.after_trouble(key, trouble);
+        }
+        let reported = self.report(key, &snapshot, acted.trouble.as_ref(), now).await;
+        if let Some(trouble) = &acted.trouble {
+            return self.after_trouble(key, trouble);
+        }
+        match reported {
+            Err(trouble) => self.after_trouble(key, &trouble),
+            Ok(wrote) => {
+                self.backoff.reset(key);
+                self.look_again(key, acted.flow, now);
+                match acted.flow {
+                    _ if acted.changed || wrote => Outcome::Changed,
+                    Flow::Wait(_) => Outcome::Waiting,
+                    Flow::Next | Flow::Again => Outcome::Unchanged,
+                }
+            }
+        }
+    }
+
+    async fn act(&self, snapshot: &R::Snapshot) -> Acted<R::Error> {
+        let mut acted = Acted { changed: false, flow: Flow::Next, trouble: None };
+        let plan = match catch_unwind(AssertUnwindSafe(|| {
+            let plan = self.room.decide(snapshot);
+            let verdict = self.room.guard(snapshot, &plan);
+            (plan, verdict)
+        })) {
+            Ok((plan, Ok(()))) => plan,
+            Ok((_, Err(violation))) => {
+                acted.trouble = Some(Trouble::Refused(violation));
+                return acted;
+            }
+            Err(_) => {
+                acted.trouble = Some(Trouble::Panicked);
+                return acted;
+            }
+        };
+        for step in plan {
+            let name = step_name(&step);
+            tracing::debug!(step = ?step, "step");
+            fault::point(R::NAME, &name, Side::Before).await;
+            let done = within(STEP, self.room.apply(snapshot, step)).await;
+            fault::point(R::NAME, &name, Side::After).await;
+            match done {
+                Ok(Flow::Next) => acted.changed = true,
+                Ok(flow) => {
+                    acted.flow = flow;
+                    break;
+                }
+                Err(trouble) => {
+                    acted.trouble = Some(trouble);
+                    break;
+                }
+            }
+        }
+        acted
+    }
+
+    /// Folds the status and writes it if it differs; says whether it wrote.
+    async fn report(
+        &self,
+        key: &R::Key,
+        snapshot: &R::Snapshot,
+        trouble: Option<&Trouble<R::Error>>,
+        now: Timestamp,
+    ) -> Result<bool, Trouble<crate::write::Error>> {
+        let report = catch_unwind(AssertUnwindSafe(|| self.room.report(snapshot, trouble)));
+        let Some(mut report) = report.map_err(|_| Trouble::Panicked)? else { return Ok(false) };
+        let folded = fold(report.stored.conditions(), &report.verdicts, report.generation, now);
+        *report.next.conditions_mut() = folded.conditions;
+        report.next.set_observed_generation(report.generation);
+        if report.next == *report.stored {
+            return Ok(false);
+        }
+        let version = self.writer.status(&report.target, &report.next).await.map_err(Trouble::Failed)?;
+        self.room.wrote(key, &version);
+        for transition in &folded.transitions {
+            self.events.transition(&report.target, transition).await;
+        }
+        Ok(true)
+    }
+
+    fn after_trouble<E: Classify + std::error::Error>(&self, key: &R::Key, trouble: &Trouble<E>) -> Outcome {
+        let class = trouble.class();
+        if matches!(trouble, Trouble::Panicked) {
+            self.meter.panic(R::NAME);
+        }
+        match class {
+            Class::Stale => {
+                self.work.add_after(key.clone(), self.backoff.stale(), Priority::Urgent);
+                tracing::debug!(error = %trouble.line(), "decided on the past, looking again");
+                Outcome::Stale
+            }
+            Class::Transient { at_least } => {
+                let pause = self.backoff.fail(key.clone(), at_least);
+                self.work.add_after(key.clone(), pause, Priority::Background);
+                self.meter.failure(R::NAME, class);
+                let next_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+                tracing::warn!(error = %trouble.line(), next_ms, "pass failed, trying again");
+                Outcome::Failed
+            }
+            Class::Terminal => {
+                self.backoff.reset(key);
+                self.meter.failure(R::NAME, class);
+                self.look_again(key, Flow::Wait(None), self.clock.now());
+                tracing::error!(error = %trouble.line(), "pass failed, waiting for a change");
+                Outcome::Failed
+            }
+        }
+    }
+
+    fn look_again(&self, key: &R::Key, flow: Flow, now: Timestamp) {
+        match flow {
+            Flow::Again => self.work.add_now(key.clone(), Priority::Urgent),
+            Flow::Wait(Some(until)) => {
+                let pause = Duration::try_from(until.duration_since(now)).unwrap_or(Duration::ZERO);
+                self.work.add_after(key.clone(), pause, Priority::Background);
+            }
+            Flow::Wait(None) | Flow::Next => {}
+        }
+        if let Some(period) = self.resync {
+            self.work.add_after(key.clone(), spread(key, period), Priority::Background);
+        }
+    }
+}
+
+/// Runs one touching half under a deadline; a panic in it stays in it.
+async fn within<T, E>(limit: Duration, work: impl Future<Output = Result<T, E>>) -> Result<T, Trouble<E>> {
+    match tokio::time::timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(Ok(Ok(value))) => Ok(value),
+        Ok(Ok(Err(error))) => Err(Trouble::Failed(error)),
+        Ok(Err(_)) => Err(Trouble::Panicked),
+        Err(_) => Err(Trouble::TimedOut),
+    }
+}
+
+/// The variant's name, which is how fault points and logs call a step.
+fn step_name(step: &impl std::fmt::Debug) -> String {
+    let text = format!("{step:?}");
+    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_called_by_its_variant() {
+        #[derive(Debug)]
+        #[expect(dead_code, reason = "only printed")]
+        enum Step {
+            Release(u8),
+            Wait { until: u8 },
+        }
+        assert_eq!(step_name(&Step::Release(1)), "Release");
+        assert_eq!(step_name(&Step::Wait { until: 1 }), "Wait");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_touching_half_is_bounded_and_its_panic_contained() {
+        let slow = within(STEP, async {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            Ok::<(), std::convert::Infallible>(())
+        });
+        assert!(matches!(slow.await, Err(Trouble::TimedOut)));
+        let broken = within(STEP, async { panic!("poisoned object") as Result<(), std::convert::Infallible> });
+        assert!(matches!(broken.await, Err(Trouble::Panicked)));
+    }
+}

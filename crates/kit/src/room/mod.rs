@@ -1,0 +1,147 @@
+//! The shape of every room, and the driver that runs them all the same way.
+//!
+//! A room reads the world once, thinks without touching it, then acts in small steps. The driver does the rest: takes a
+//! key, observes under a deadline, lets the room decide and its guard object, applies the steps in order until one
+//! fails or waits, folds the status, writes it only if it differs, and says when to look again.
+
+mod driver;
+mod meter;
+
+use std::fmt::{Debug, Display};
+use std::future::Future;
+use std::hash::Hash;
+
+use api::status::Conditioned;
+use jiff::Timestamp;
+use serde::Serialize;
+
+pub use driver::{Driver, Outcome};
+pub use meter::Meter;
+
+use crate::class::{Class, Classify, chain};
+use crate::conditions::Verdict;
+use crate::feed::Version;
+use crate::write::Target;
+
+/// One capability. Two halves touch the world, two only think.
+pub trait Room: Send + Sync + 'static {
+    /// The room's name in flags, metrics, logs and field managers.
+    const NAME: &'static str;
+    /// What one pass is about.
+    type Key: Clone + Ord + Hash + Display + Send + Sync + 'static;
+    /// Everything a decision needs, read once.
+    type Snapshot: Send + Sync;
+    /// One effect, or a wait.
+    type Step: Debug + Send;
+    /// What the object's status holds.
+    type Status: Conditioned + Clone + PartialEq + Serialize + Send + Sync;
+    /// What can go wrong while observing or applying.
+    type Error: Classify + std::error::Error + Send + Sync + 'static;
+
+    /// Gathers one snapshot; `None` means the object is gone and there is nothing to do.
+    fn observe(
+        &self,
+        key: &Self::Key,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Option<Self::Snapshot>, Self::Error>> + Send;
+
+    /// Thinks: what to do next, in order. Total, synchronous, deterministic.
+    fn decide(&self, snapshot: &Self::Snapshot) -> Vec<Self::Step>;
+
+    /// Thinks again: what must hold of any plan. A plan that breaks it is not carried out.
+    ///
+    /// # Errors
+    /// The rule that the plan breaks.
+    fn guard(&self, snapshot: &Self::Snapshot, plan: &[Self::Step]) -> Result<(), Violation>;
+
+    /// Carries out one step. Must be safe to repeat and to be dropped at any await.
+    fn apply(
+        &self,
+        snapshot: &Self::Snapshot,
+        step: Self::Step,
+    ) -> impl Future<Output = Result<Flow, Self::Error>> + Send;
+
+    /// Says how things stand; `None` when this object's status is not ours to write.
+    fn report<'s>(
+        &self,
+        snapshot: &'s Self::Snapshot,
+        trouble: Option<&Trouble<Self::Error>>,
+    ) -> Option<Report<'s, Self::Status>>;
+
+    /// Told about each status write, so that a feed can tell its index is behind.
+    fn wrote(&self, _key: &Self::Key, _version: &Version) {}
+}
+
+/// How a pass goes on after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// On to the next step; the world has been changed.
+    Next,
+    /// Stop here and look again at that time, or with `None` only when something changes.
+    Wait(Option<Timestamp>),
+    /// Stop here and look again at once.
+    Again,
+}
+
+/// A plan broke a rule that must hold of any plan: a bug, contained before it had an effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the plan breaks a rule: {rule}")]
+pub struct Violation {
+    /// The rule, in a sentence.
+    pub rule: String,
+}
+
+impl Violation {
+    /// Names the broken rule.
+    #[must_use]
+    pub fn new(rule: impl Into<String>) -> Self {
+        Self { rule: rule.into() }
+    }
+}
+
+/// Why a pass did not come to its end.
+#[derive(Debug)]
+pub enum Trouble<E> {
+    /// Observing or applying failed.
+    Failed(E),
+    /// The plan was refused by the guard.
+    Refused(Violation),
+    /// The code panicked; the object is backed off and nothing else suffers.
+    Panicked,
+    /// A step took longer than its deadline.
+    TimedOut,
+}
+
+impl<E: Classify + std::error::Error> Trouble<E> {
+    /// What to do about it.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Failed(error) => error.class(),
+            Self::Refused(_) | Self::Panicked | Self::TimedOut => Class::Transient { at_least: None },
+        }
+    }
+
+    /// One line for the log.
+    fn line(&self) -> String {
+        match self {
+            Self::Failed(error) => chain(error),
+            Self::Refused(violation) => violation.to_string(),
+            Self::Panicked => "panicked".to_owned(),
+            Self::TimedOut => "timed out".to_owned(),
+        }
+    }
+}
+
+/// How things stand with one object.
+pub struct Report<'s, S> {
+    /// Whose status it is.
+    pub target: Target,
+    /// The generation the snapshot was read at.
+    pub generation: i64,
+    /// The status as stored.
+    pub stored: &'s S,
+    /// The status as it should be, without conditions: these come from the verdicts.
+    pub next: S,
+    /// What the room thinks of each aspect.
+    pub verdicts: Vec<Verdict>,
+}

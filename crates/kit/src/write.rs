@@ -1,0 +1,403 @@
+//! The only code that writes objects.
+//!
+//! Own fields go by server-side apply, fields of foreign objects by a patch of exactly our keys that names what it was
+//! based on. Whole objects are never replaced: a view would delete what it does not model. Every write passes a fault
+//! point before and after it, and its answer tells the version it made.
+
+use std::fmt;
+
+use api::key::ObjectKey;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch as Operations, PatchOperation, TestOperation};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, ValidationDirective};
+use kube::core::Request;
+use kube::{Client, Resource};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::class::{Class, Classify, class_of};
+use crate::fault::{self, Side};
+use crate::feed::Version;
+use crate::kinds::Kind;
+
+/// Which object to write, and as which incarnation it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its kind.
+    pub kind: Kind,
+    /// Where it is.
+    pub key: ObjectKey,
+    /// The incarnation that was decided on; another object of the same name is never written.
+    pub uid: Box<str>,
+}
+
+impl Target {
+    /// The target for an object as received.
+    #[must_use]
+    pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+        Self {
+            kind: Kind::of::<K>(),
+            key: ObjectKey::of(object),
+            uid: object.meta().uid.clone().unwrap_or_default().into(),
+        }
+    }
+
+    fn collection(&self) -> String {
+        collection(&self.kind, self.key.namespace())
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.kind, self.key)
+    }
+}
+
+fn collection(kind: &Kind, namespace: Option<&str>) -> String {
+    let root = if kind.group.is_empty() { "api" } else { "apis" };
+    let namespace = namespace.map(|n| format!("namespaces/{n}/")).unwrap_or_default();
+    format!("/{root}/{}/{namespace}{}", kind.api_version(), kind.plural)
+}
+
+/// Why a write did not happen, or may not have happened.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The object, or what the decision was based on, has changed.
+    #[error("{verb} {target}: it has changed meanwhile")]
+    Changed {
+        /// What was being done.
+        verb: &'static str,
+        /// To what.
+        target: String,
+    },
+    /// The server said no, or nothing.
+    #[error("{verb} {target}")]
+    Refused {
+        /// What was being done.
+        verb: &'static str,
+        /// To what.
+        target: String,
+        /// The server's words.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The request could not be built.
+    #[error("{verb} {target}: building the request")]
+    Build {
+        /// What was being done.
+        verb: &'static str,
+        /// To what.
+        target: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Changed { .. } => Class::Stale,
+            Self::Refused { source, .. } => source.class(),
+            Self::Build { .. } => Class::Terminal,
+        }
+    }
+}
+
+/// What a create found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Created {
+    /// The object is new.
+    New(Version),
+    /// An object of that name was there already (ours from a lost answer, or somebody else's): judge it by owner.
+    Existing(Value),
+}
+
+/// Writes in the name of one room.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    room: &'static str,
+    manager: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    metadata: AnswerMeta,
+}
+
+/// Only what we need of an answer: managed fields are skipped while decoding.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AnswerMeta {
+    uid: String,
+    resource_version: String,
+}
+
+impl Answer {
+    fn version(self) -> Version {
+        Version { uid: self.metadata.uid.into(), resource_version: self.metadata.resource_version.into() }
+    }
+}
+
+impl Writer {
+    /// A writer whose field manager is `berth-<room>`.
+    #[must_use]
+    pub fn new(client: Client, room: &'static str) -> Self {
+        Self { client, room, manager: format!("berth-{room}") }
+    }
+
+    /// The client underneath, for live reads.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Applies our full set of status fields; we own them alone, so conflicts are overruled.
+    ///
+    /// # Errors
+    /// `Changed` when the object is gone or is another incarnation.
+    pub async fn status(&self, target: &Target, status: &impl Serialize) -> Result<Version, Error> {
+        let body = json!({
+            "apiVersion": target.kind.api_version(),
+            "kind": target.kind.kind,
+            "metadata": { "name": target.key.name(), "namespace": target.key.namespace(), "uid": target.uid },
+            "status": status,
+        });
+        self.patch("report the status of", target, Some("status"), &Patch::Apply(without_nulls(body)), true).await
+    }
+
+    /// Applies the full set of fields we own of an object of ours. `body` carries `apiVersion`, `kind` and a name.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn apply(&self, target: &Target, body: Value) -> Result<Version, Error> {
+        self.patch("apply", target, None, &Patch::Apply(without_nulls(body)), true).await
+    }
+
+    /// Changes exactly the given keys of a foreign object. With `based_on` the server refuses the write when the
+    /// object has moved on since.
+    ///
+    /// # Errors
+    /// `Changed` when it has moved on, or is another incarnation.
+    pub async fn merge(&self, target: &Target, mut body: Value, based_on: Option<&Version>) -> Result<Version, Error> {
+        if let Some(object) = body.as_object_mut() {
+            let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+            if let Some(metadata) = metadata.as_object_mut() {
+                metadata.insert("uid".into(), json!(target.uid));
+                if let Some(version) = based_on {
+                    metadata.insert("resourceVersion".into(), json!(version.resource_version));
+                }
+            }
+        }
+        self.patch("change", target, None, &Patch::Merge(body), false).await
+    }
+
+    /// Sends JSON patch operations, of which at least one tests what the decision was based on.
+    ///
+    /// # Errors
+    /// `Changed` when a test failed.
+    pub async fn operations(&self, target: &Target, operations: Vec<PatchOperation>) -> Result<Version, Error> {
+        let mut all = vec![test("/metadata/uid", json!(target.uid))];
+        all.extend(operations);
+        let patch = Patch::<Value>::Json(Operations(all));
+        self.patch("change", target, None, &patch, false).await
+    }
+
+    /// Adds our finalizer to the list as it was seen; `None` when it is there already and nothing was sent.
+    ///
+    /// # Errors
+    /// `Changed` when the list is another one by now.
+    pub async fn add_finalizer(
+        &self,
+        target: &Target,
+        seen: &[String],
+        at: &Version,
+        ours: &str,
+    ) -> Result<Option<Version>, Error> {
+        if seen.iter().any(|f| f == ours) {
+            return Ok(None);
+        }
+        let mut next = seen.to_vec();
+        next.push(ours.to_owned());
+        // An absent list cannot be tested, so an object without finalizers is tested by its version.
+        let based_on = if seen.is_empty() {
+            test("/metadata/resourceVersion", json!(at.resource_version))
+        } else {
+            test("/metadata/finalizers", json!(seen))
+        };
+        self.operations(target, vec![based_on, add("/metadata/finalizers", json!(next))]).await.map(Some)
+    }
+
+    /// Takes our finalizer off the list as it was seen; `None` when it is not there and nothing was sent.
+    /// Callers check live that nothing is left outside first.
+    ///
+    /// # Errors
+    /// `Changed` when the list is another one by now; an object that is already gone counts as done.
+    pub async fn remove_finalizer(
+        &self,
+        target: &Target,
+        seen: &[String],
+        ours: &str,
+    ) -> Result<Option<Version>, Error> {
+        if !seen.iter().any(|f| f == ours) {
+            return Ok(None);
+        }
+        let next: Vec<String> = seen.iter().filter(|f| *f != ours).cloned().collect();
+        let operations = vec![test("/metadata/finalizers", json!(seen)), add("/metadata/finalizers", json!(next))];
+        match self.operations(target, operations).await {
+            Ok(version) => Ok(Some(version)),
+            Err(Error::Refused { source, .. }) if is_code(&source, 404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates an object. The name must be deterministic: when the answer to an earlier attempt was lost, the object
+    /// is there already and is handed back to be judged by uid and owner.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn create(&self, kind: &Kind, namespace: Option<&str>, body: &Value) -> Result<Created, Error> {
+        let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let target = format!("{} {name}", kind.kind);
+        let request = Request::new(collection(kind, namespace));
+        let params = PostParams { dry_run: false, field_manager: Some(self.manager.clone()) };
+        let built = request.create(&params, body.to_string().into_bytes()).map_err(build("create", &target))?;
+        fault::point(self.room, "create", Side::Before).await;
+        let answer = self.client.request::<Answer>(built).await;
+        fault::point(self.room, "create", Side::After).await;
+        match answer {
+            Ok(answer) => Ok(Created::New(answer.version())),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                let get = request.get(name, &kube::api::GetParams::default()).map_err(build("read", &target))?;
+                match self.client.request::<Value>(get).await {
+                    Ok(found) => Ok(Created::Existing(found)),
+                    Err(error) => Err(judge("read", target, error)),
+                }
+            }
+            Err(error) => Err(judge("create", target, error)),
+        }
+    }
+
+    /// Deletes just this incarnation, and with `based_on` only if it has not moved on. Gone already counts as done.
+    ///
+    /// # Errors
+    /// `Changed` when it has moved on, or another object has its name.
+    pub async fn delete(&self, target: &Target, based_on: Option<&Version>) -> Result<(), Error> {
+        let preconditions = Preconditions {
+            uid: Some(target.uid.to_string()),
+            resource_version: based_on.map(|v| v.resource_version.to_string()),
+        };
+        let params = DeleteParams::background().preconditions(preconditions);
+        let request = Request::new(target.collection());
+        let built = request.delete(target.key.name(), &params).map_err(build("delete", &target.to_string()))?;
+        fault::point(self.room, "delete", Side::Before).await;
+        let answer = self.client.request::<Value>(built).await;
+        fault::point(self.room, "delete", Side::After).await;
+        match answer {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(error) => Err(judge("delete", target.to_string(), error)),
+        }
+    }
+
+    async fn patch(
+        &self,
+        verb: &'static str,
+        target: &Target,
+        part: Option<&str>,
+        patch: &Patch<Value>,
+        force: bool,
+    ) -> Result<Version, Error> {
+        let params = PatchParams {
+            dry_run: false,
+            force,
+            field_manager: Some(self.manager.clone()),
+            // A field the server does not know would be dropped in silence; better to hear of it.
+            field_validation: Some(ValidationDirective::Strict),
+        };
+        let request = Request::new(target.collection());
+        let built = match part {
+            Some(part) => request.patch_subresource(part, target.key.name(), &params, patch),
+            None => request.patch(target.key.name(), &params, patch),
+        };
+        let built = built.map_err(build(verb, &target.to_string()))?;
+        let point = part.unwrap_or("patch");
+        fault::point(self.room, point, Side::Before).await;
+        let answer = self.client.request::<Answer>(built).await;
+        fault::point(self.room, point, Side::After).await;
+        match answer {
+            Ok(answer) => Ok(answer.version()),
+            // A failed `test` of a JSON patch is answered 422, like an invalid object; ours always carry a test.
+            Err(kube::Error::Api(status)) if matches!(patch, Patch::Json(_)) && status.code == 422 => {
+                Err(Error::Changed { verb, target: target.to_string() })
+            }
+            Err(error) => Err(judge(verb, target.to_string(), error)),
+        }
+    }
+}
+
+fn judge(verb: &'static str, target: String, error: kube::Error) -> Error {
+    match &error {
+        kube::Error::Api(status) if status.code != 404 && class_of(status) == Class::Stale => {
+            Error::Changed { verb, target }
+        }
+        _ => Error::Refused { verb, target, source: Box::new(error) },
+    }
+}
+
+fn is_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+fn build<E: std::error::Error + Send + Sync + 'static>(verb: &'static str, target: &str) -> impl FnOnce(E) -> Error {
+    let target = target.to_owned();
+    move |source| Error::Build { verb, target, source: Box::new(source) }
+}
+
+/// A JSON patch operation that makes the whole patch fail unless `path` holds `value`.
+#[must_use]
+pub fn test(path: &str, value: Value) -> PatchOperation {
+    PatchOperation::Test(TestOperation { path: self::path(path), value })
+}
+
+/// A JSON patch operation that sets `path`.
+#[must_use]
+pub fn add(path: &str, value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation { path: self::path(path), value })
+}
+
+fn path(text: &str) -> PointerBuf {
+    PointerBuf::parse(text).unwrap_or_default()
+}
+
+/// In an apply, `null` clears a field and an absent one means "not mine any more": absent options are left out.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            Value::Object(map.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, without_nulls(v))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nulls_never_reach_an_apply() {
+        let body = json!({"a": null, "b": {"c": null, "d": [ {"e": null, "f": 1} ]}});
+        assert_eq!(without_nulls(body), json!({"b": {"d": [ {"f": 1} ]}}));
+    }
+
+    #[test]
+    fn paths_follow_the_group_and_the_namespace() {
+        let kind =
+            |group: &str| Kind { group: group.into(), version: "v1".into(), kind: "K".into(), plural: "ks".into() };
+        assert_eq!(collection(&kind(""), Some("n")), "/api/v1/namespaces/n/ks");
+        assert_eq!(collection(&kind("g.io"), None), "/apis/g.io/v1/ks");
+    }
+}
