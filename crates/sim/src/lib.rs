@@ -1,3 +1,4 @@
 //! sim
 
 pub mod plane;
+pub mod proxy;
