@@ -1,0 +1,84 @@
+# Everything a newcomer or CI needs. `make` alone lists the targets.
+# Needed on the machine: Rust 1.95 and, for the local control plane, Go 1.26. Nothing is installed outside of target/.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# Where `make sandbox` keeps its files, and which real managers it starts.
+DIR ?= $(TARGET)/sandbox
+WITH ?=
+# What `make bench` measures: one run per number of objects, with more flags for each run.
+OBJECTS ?= 10000 100000
+ARGS ?=
+STEP := hack/step
+
+.DEFAULT_GOAL := help
+.PHONY: help demo sandbox test lint plane capi bench crds chart book clean bins checks
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: plane bins ## show Berth at work on a real API server, about a minute once built
+	@$(TARGET)/debug/berth-sandbox demo
+
+sandbox: plane bins $(if $(findstring capi,$(WITH))$(findstring ipam,$(WITH)),capi) ## the same world kept running: make sandbox [DIR=d] [WITH=capi,ipam]
+	@$(TARGET)/debug/berth-sandbox up --dir $(DIR) $(if $(WITH),--with $(WITH))
+
+test: ## everything CI checks, with the time of each step
+	@hack/need cargo go gofmt
+	@$(STEP) --begin
+	@$(STEP) "control plane" $(MAKE) --no-print-directory plane capi
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory checks
+	@$(STEP) --table
+
+lint: ## formatting, clippy, go vet, ruled out crates
+	@hack/need cargo go gofmt
+	@$(STEP) "format" cargo fmt --all --check
+	@$(STEP) "clippy" cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+	@$(STEP) "go format and vet" hack/plane lint
+	@$(STEP) "ruled out crates" hack/crates
+	@if command -v cargo-deny >/dev/null; then $(STEP) "licences and advisories" cargo deny --log-level error check; \
+	else $(STEP) --skip "licences and advisories" "cargo-deny is not installed"; fi
+
+# The part of `make test` that runs the code. The commands in the documentation are run by a test of the crate berth.
+checks:
+	@$(STEP) "build" cargo build --locked --workspace --bins --quiet
+	@$(STEP) "build tests" cargo test --locked --workspace --no-run --quiet
+	@$(STEP) "tests" env BERTH_REQUIRE_SERVER=1 cargo test --locked --workspace --quiet
+	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
+	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check
+	@$(STEP) "webhooks are current" $(TARGET)/debug/berth webhooks --check
+	@if [ -x $(TARGET)/tools/helm-$$(awk '$$1 == "helm.sh/helm/v3" { print $$2 }' plane/helm/go.mod) ]; \
+	then $(STEP) "chart" hack/chart check; else $(STEP) --skip "chart" "helm is not built, see make chart"; fi
+
+plane: ## build the local control plane (minutes the first time)
+	@hack/plane plane
+
+capi: ## build the real Cluster API managers for the sandbox (minutes the first time)
+	@hack/plane capi
+
+bench: plane ## measure start-up, memory and requests: make bench [OBJECTS="10000"] [ARGS=...]
+	@hack/need cargo
+	@cargo build --locked --release --package berth --package bench
+	@for n in $(OBJECTS); do \
+	  $(TARGET)/release/berth-bench run --objects $$n --subject $(TARGET)/release/berth $(ARGS) || exit $$?; \
+	done
+
+crds: ## write definitions, rights and webhook configurations into the chart
+	@hack/need cargo
+	@cargo build --locked --package berth
+	@for kind in crds rbac webhooks; do $(TARGET)/debug/berth $$kind --write || exit 1; done
+
+chart: ## render deploy/ from the Helm chart and check both (builds helm the first time)
+	@hack/chart render
+	@hack/chart check
+
+book: ## build the book (builds mdbook the first time)
+	@hack/book build
+
+bins:
+	@hack/need cargo
+	@cargo build --locked --package berth --package sandbox
+
+clean: ## remove everything that was built
+	@rm -rf $(TARGET)/plane $(TARGET)/tools $(TARGET)/sandbox $(TARGET)/steps.tsv
+	@if command -v cargo >/dev/null; then cargo clean --quiet; fi
