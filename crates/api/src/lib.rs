@@ -15,5 +15,6 @@ pub mod names;
 pub mod own;
 pub mod reasons;
 pub mod status;
+pub mod views;
 
 pub use key::ObjectKey;

@@ -1,0 +1,44 @@
+//! Foreign kinds, reduced to the fields Berth reads.
+//!
+//! * A view is never written back. Berth changes foreign objects by patches of exactly its own keys, so what a view does
+//!   not name survives on the server. Where a patch must carry a whole list, the view keeps its items as they came.
+//! * Decoding is lenient: a field that is missing, null or of a type nobody expects reads as absent, an unknown value of
+//!   an enumeration is kept as text. One strange object therefore cannot fail the list it came in.
+//! * Both shapes of a Cluster API kind, `v1beta1` and `v1beta2`, read to the same value, so rooms need not know which
+//!   one a server prefers. [`crate::meta::At`] addresses the older version.
+
+mod cluster;
+mod cluster_class;
+mod common;
+mod extension_config;
+mod ipam;
+mod machine;
+mod soft;
+
+pub use cluster::{Cluster, ClusterSpec, ClusterStatus, Endpoint, Topology};
+pub use cluster_class::{
+    ClassPatch, ClassVariable, ClusterClass, ClusterClassSpec, ClusterClassStatus, ExternalPatch, VariableDefinition,
+    VariableStatus, WorkerClass,
+};
+pub use common::{ConditionView, Conditions, Failure, ObjectRef};
+pub use extension_config::{
+    ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, ExtensionHandler, ExtensionService,
+};
+pub use ipam::{
+    AddressPoolSpec, AddressPoolStatus, GlobalInClusterIPPool, IPAddress, IPAddressClaim, IPAddressClaimSpec,
+    IPAddressClaimStatus, IPAddressSpec, InClusterIPPool, PoolCounts,
+};
+pub use machine::{
+    Machine, MachineAddress, MachineDeployment, MachineGroupSpec, MachineGroupStatus, MachineSet, MachineSpec,
+    MachineStatus, MachineTemplate,
+};
+
+/// Group of the core Cluster API kinds.
+pub const CLUSTER_API_GROUP: &str = "cluster.x-k8s.io";
+/// Group of the address management kinds.
+pub const IPAM_GROUP: &str = "ipam.cluster.x-k8s.io";
+/// Group of the runtime extension registration.
+pub const RUNTIME_GROUP: &str = "runtime.cluster.x-k8s.io";
+
+#[cfg(test)]
+mod tests;
