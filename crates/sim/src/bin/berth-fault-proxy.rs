@@ -7,7 +7,9 @@
     reason = "a program of its own that lives in the time of the processes it stands between"
 )]
 
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -125,12 +127,13 @@ async fn run(flags: Flags) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes beside the file and renames, so that a reader never sees half of it.
+/// Writes beside the file and renames, so that a reader never sees half of it; a kubeconfig may hold a token.
 fn write_whole(path: &std::path::Path, text: &str) -> std::io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let beside = path.with_file_name(name);
-    std::fs::write(&beside, text)?;
+    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
+    file.write_all(text.as_bytes())?;
     std::fs::rename(&beside, path)
 }
 

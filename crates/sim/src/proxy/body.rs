@@ -12,8 +12,9 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use tokio::time::{Sleep, sleep};
 
-use super::engine::{Recording, Recordings, Ticket, lock};
+use super::engine::{Ticket, lock};
 use super::lines::{Lines, Step};
+use super::recordings::{Recording, Recordings};
 
 /// Any error on the way through.
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;

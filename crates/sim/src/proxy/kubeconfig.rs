@@ -101,3 +101,65 @@ pub(super) fn through(path: &Path, url: &str, trust: Option<&str>) -> Result<Str
     });
     serde_json::to_string_pretty(&file).map_err(|e| failed(path, e))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn file(user: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubeconfig");
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters:\n- name: c\n  cluster: {{server: \"https://127.0.0.1:6443\", \
+             certificate-authority: ca.crt}}\ncontexts:\n- name: a\n  context: {{cluster: c, user: u, namespace: team}}\n\
+             users:\n- name: u\n  user: {user}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        (dir, path)
+    }
+
+    fn bytes(pem: &Pem) -> Vec<u8> {
+        match pem {
+            Pem::Text(text) => text.clone(),
+            Pem::File(path) => path.to_str().unwrap().as_bytes().to_vec(),
+        }
+    }
+
+    #[test]
+    fn certificates_come_from_files_beside_the_kubeconfig_or_from_inside_it() {
+        let (dir, path) = file("{client-certificate: me.crt, client-key: me.key}");
+        let found = upstream(&path).unwrap();
+        assert_eq!(found.url, "https://127.0.0.1:6443");
+        assert_eq!(bytes(&found.ca.unwrap()), dir.path().join("ca.crt").to_str().unwrap().as_bytes());
+        assert_eq!(bytes(&found.identity.unwrap().1), dir.path().join("me.key").to_str().unwrap().as_bytes());
+
+        let (_dir, path) = file("{client-certificate-data: Y2VydA==, client-key-data: a2V5}");
+        let (cert, key) = upstream(&path).unwrap().identity.unwrap();
+        assert_eq!((bytes(&cert), bytes(&key)), (b"cert".to_vec(), b"key".to_vec()));
+    }
+
+    #[test]
+    fn what_cannot_be_carried_is_refused() {
+        for user in [
+            "{client-certificate: me.crt}",
+            "{exec: {command: login}}",
+            "{client-key-data: \"!\", client-certificate: a}",
+        ] {
+            assert!(upstream(&file(user).1).is_err(), "{user}");
+        }
+    }
+
+    #[test]
+    fn the_key_stays_behind_and_a_token_goes_on() {
+        let (_dir, path) = file("{client-certificate-data: Y2VydA==, client-key-data: a2V5, token: secret}");
+        let written: Value =
+            serde_json::from_str(&through(&path, "https://127.0.0.1:1", Some("trust")).unwrap()).unwrap();
+        assert_eq!(written["users"][0]["user"], json!({"token": "secret"}));
+        assert_eq!(written["contexts"][0]["context"]["namespace"], "team");
+        assert_eq!(
+            written["clusters"][0]["cluster"],
+            json!({"server": "https://127.0.0.1:1", "certificate-authority-data": STANDARD.encode("trust")})
+        );
+    }
+}

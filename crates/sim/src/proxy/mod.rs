@@ -16,6 +16,7 @@ mod control;
 mod engine;
 mod kubeconfig;
 mod lines;
+mod recordings;
 pub mod rules;
 mod serve;
 mod tls;

@@ -24,6 +24,9 @@ pub const MAX_RULES: usize = 1000;
 /// Longest pause a rule may ask for: ten minutes, which is longer than any client deadline we test.
 pub const MAX_MS: u64 = 600_000;
 
+/// Most bytes that the recordings of all rules may take together.
+pub const MAX_RECORDED_BYTES: usize = 512 * 1024 * 1024;
+
 /// What is wrong with a rule document, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
@@ -340,6 +343,7 @@ pub fn check(rules: &[Rule]) -> Result<(), RuleError> {
         return Err(RuleError::new("rules", format!("more than {MAX_RULES} rules")));
     }
     let mut names = BTreeSet::new();
+    let mut recorded = 0_usize;
     for (index, rule) in rules.iter().enumerate() {
         let at = |field: &str, problem: &str| Err(RuleError::new(format!("rules[{index}].{field}"), problem));
         if rule.name.is_empty() {
@@ -352,6 +356,12 @@ pub fn check(rules: &[Rule]) -> Result<(), RuleError> {
         check_when(&rule.when).or_else(|(field, problem)| at(field, problem))?;
         let action = rule.action.name();
         check_action(&rule.action).or_else(|(field, problem)| at(&format!("action.{action}.{field}"), problem))?;
+        if let Action::Replay(replay) = &rule.action {
+            recorded = recorded.saturating_add(replay.max_bytes);
+            if recorded > MAX_RECORDED_BYTES {
+                return at("action.replay.max_bytes", "with the rules before it, more than 536870912 in all");
+            }
+        }
     }
     Ok(())
 }
@@ -564,6 +574,12 @@ mod tests {
             (
                 r#"[{"name":"a","action":{"slow_body":{"bytes_per_second":0}}}]"#,
                 "rules[0].action.slow_body.bytes_per_second",
+            ),
+            (
+                r#"[{"name":"a","action":{"replay":{"back":1,"max_bytes":268435456}}},
+                    {"name":"b","action":{"replay":{"back":1,"max_bytes":268435456}}},
+                    {"name":"c","action":{"replay":{"back":1}}}]"#,
+                "rules[2].action.replay.max_bytes",
             ),
             (r#"[{"name":"a","action":{"bucket":{"rate":0,"burst":1}}}]"#, "rules[0].action.bucket.rate"),
             (r#"[{"name":"a","action":{"bucket":{"rate":1,"burst":0}}}]"#, "rules[0].action.bucket.burst"),

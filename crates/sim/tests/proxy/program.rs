@@ -130,3 +130,37 @@ async fn wrong_flags_and_rules_end_with_code_two_and_a_name() {
         assert!(output.stdout.is_empty());
     }
 }
+
+#[tokio::test]
+async fn the_program_stands_in_for_the_server_of_a_kubeconfig() {
+    let pki = Pki::new();
+    let server = support::server(Wire::TlsHttp1, &pki).await;
+    let original = pki.file("kubeconfig");
+    let text = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "c", "cluster": {"server": server.url, "certificate-authority": pki.file("ca.crt")}}],
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {
+            "client-certificate": pki.file("client.crt"), "client-key": pki.file("client.key")
+        }}]
+    });
+    std::fs::write(&original, text.to_string()).unwrap();
+    let child = program()
+        .arg("--kubeconfig")
+        .arg(&original)
+        .arg("--kubeconfig-out")
+        .arg(pki.file("through"))
+        .arg("--tls-dir")
+        .arg(pki.file("tls"))
+        .arg("--ready-file")
+        .arg(pki.file("ready"))
+        .spawn()
+        .unwrap();
+    let url = file_appears(&pki.file("ready")).await.trim().to_owned();
+    let through = std::fs::read_to_string(pki.file("through")).unwrap();
+    assert!(through.contains(&url) && !through.contains("client"), "{through}");
+    let ca = std::fs::read_to_string(pki.file("tls/ca.crt")).unwrap();
+    assert_eq!(Client::new(url, Some(&ca), false).get("/").await.unwrap().status, 200);
+    terminate(&child).await;
+    assert!(soon("the program's end", child.wait_with_output()).await.unwrap().status.success());
+}
