@@ -1,0 +1,128 @@
+//! What the code asks of the API server, listed beside the code that asks: roles are generated from these lists.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+/// One group of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// Plural resource names, with `/status` and the like where only that part is written.
+    pub resources: &'static [&'static str],
+    /// Verbs, never `*`.
+    pub verbs: &'static [&'static str],
+    /// Where it is needed.
+    pub reach: Reach,
+    /// Which code needs it, for the reader of the role.
+    pub why: &'static str,
+}
+
+/// How far a right reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Every namespace and cluster-scoped objects.
+    Cluster,
+    /// The namespace Berth runs in.
+    OwnNamespace,
+}
+
+/// What the kit itself needs, whichever rooms run.
+pub const KIT: &[Right] = &[
+    Right {
+        group: "apiextensions.k8s.io",
+        resources: &["customresourcedefinitions"],
+        verbs: &["list", "watch"],
+        reach: Reach::Cluster,
+        why: "kinds: wait for a kind that is not installed yet",
+    },
+    Right {
+        group: "events.k8s.io",
+        resources: &["events"],
+        verbs: &["create", "patch"],
+        reach: Reach::Cluster,
+        why: "events: say what changed, on the object people look at",
+    },
+    Right {
+        group: "coordination.k8s.io",
+        resources: &["leases"],
+        verbs: &["create", "get", "update"],
+        reach: Reach::OwnNamespace,
+        why: "lease: one replica decides",
+    },
+];
+
+/// What self-managed webhook certificates need on top (`--webhook-self-signed`).
+pub const SELF_SIGNED: &[Right] = &[
+    Right {
+        group: "",
+        resources: &["secrets"],
+        verbs: &["create", "get", "update"],
+        reach: Reach::OwnNamespace,
+        why: "certs: keep the serving key pair and its authority",
+    },
+    Right {
+        group: "admissionregistration.k8s.io",
+        resources: &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        verbs: &["list", "patch"],
+        reach: Reach::Cluster,
+        why: "certs: tell the API server which authority to trust",
+    },
+    Right {
+        group: "apiextensions.k8s.io",
+        resources: &["customresourcedefinitions"],
+        verbs: &["list", "patch"],
+        reach: Reach::Cluster,
+        why: "certs: the same for conversion webhooks",
+    },
+];
+
+/// The rules for one reach, merged and in a stable order: equal lists give equal bytes.
+#[must_use]
+pub fn rules<'r>(rights: impl IntoIterator<Item = &'r Right>, reach: Reach) -> Vec<PolicyRule> {
+    let mut verbs: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for right in rights.into_iter().filter(|right| right.reach == reach) {
+        for resource in right.resources {
+            verbs.entry((right.group, resource)).or_default().extend(right.verbs);
+        }
+    }
+    let mut grouped: BTreeMap<(&str, BTreeSet<&str>), Vec<String>> = BTreeMap::new();
+    for ((group, resource), verbs) in verbs {
+        grouped.entry((group, verbs)).or_default().push(resource.to_owned());
+    }
+    let rule = |((group, verbs), resources): ((&str, BTreeSet<&str>), Vec<String>)| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(resources),
+        verbs: verbs.into_iter().map(str::to_owned).collect(),
+        ..PolicyRule::default()
+    };
+    grouped.into_iter().map(rule).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_right_is_a_wildcard_and_secrets_are_never_listed() {
+        for right in KIT.iter().chain(SELF_SIGNED) {
+            assert!(!right.verbs.contains(&"*") && !right.resources.contains(&"*"), "{right:?}");
+            if right.resources.contains(&"secrets") {
+                assert!(!right.verbs.iter().any(|v| ["list", "watch"].contains(v)), "{right:?}");
+                assert_eq!(right.reach, Reach::OwnNamespace, "{right:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rules_are_merged_by_resource_and_split_by_reach() {
+        let all = rules(KIT.iter().chain(SELF_SIGNED), Reach::Cluster);
+        let definitions: Vec<_> =
+            all.iter().filter(|r| r.resources.iter().flatten().any(|r| r == "customresourcedefinitions")).collect();
+        assert_eq!(definitions.len(), 1);
+        assert_eq!(definitions[0].verbs, ["list", "patch", "watch"]);
+        assert!(all.iter().all(|r| !r.resources.iter().flatten().any(|r| r == "secrets")));
+        assert_eq!(rules(KIT, Reach::OwnNamespace).len(), 1);
+    }
+}
