@@ -1,2 +1,98 @@
-//! Entry point.
-fn main() {}
+//! `berth-bench`: measures a controller against a real API server.
+//!
+//! One run: W (the server's own ceiling) is measured, the cluster is filled with N objects from a seed, each side settles
+//! once on its own copy of the data, then the sides alternate, each leg on a fresh copy with a fresh server. A separate watcher
+//! process is the clock, requests are counted at the server twice (audit log and metrics), memory and processor time come from
+//! the kernel, and an oracle closes every leg. The result is one JSON document and tables on standard error.
+//! How to add a scenario is told in [`scenario`].
+#![allow(clippy::disallowed_methods, reason = "not the product: this program measures with real clocks")]
+
+mod audit;
+mod budget;
+mod ceiling;
+mod child;
+mod cli;
+mod http;
+mod leg;
+mod metrics;
+mod oracle;
+mod proc;
+mod report;
+mod run;
+mod scenario;
+mod seed;
+mod server;
+mod standin;
+mod stats;
+mod watch;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{CommandFactory, Parser};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{Cli, Command};
+use crate::run::{BadFlag, Plan};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // The only error is that a provider is installed already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let done = tokio::runtime::Runtime::new().context("starting the runtime").and_then(|rt| rt.block_on(dispatch(cli)));
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(e) => {
+            eprintln!("berth-bench: error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> Result<u8> {
+    let idle = || scenario::all().into_iter().next().context("there is no scenario");
+    match cli.command {
+        Command::Run(args) => {
+            let plan = match Plan::new(*args) {
+                Ok(plan) => plan,
+                Err(BadFlag { flag, why }) => {
+                    let text = format!("invalid value for '{flag}': {why}");
+                    Cli::command().error(clap::error::ErrorKind::ValueValidation, text).exit()
+                }
+            };
+            measure(&plan).await
+        }
+        Command::List => {
+            for s in scenario::all() {
+                println!("{:<12} {}", s.name(), s.about());
+            }
+            Ok(0)
+        }
+        Command::Watch(a) => watch::main(&a.kubeconfig, &a.path, &a.resource_version).await.map(|()| 0),
+        Command::StandIn(a) => {
+            standin::main(&a.kubeconfig, &a.health, &idle()?.kind().path(), a.touch).await.map(|()| 0)
+        }
+        Command::StandInCrds => {
+            println!("{}", standin::definition(idle()?.as_ref()));
+            Ok(0)
+        }
+    }
+}
+
+async fn measure(plan: &Plan) -> Result<u8> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("listening for signals")?;
+    // Dropping the run stops every child it started.
+    let report = tokio::select! {
+        report = run::run(plan) => report?,
+        _ = interrupt.recv() => return Ok(130),
+        _ = terminate.recv() => return Ok(143),
+    };
+    eprint!("{}", report.tables());
+    let text = serde_json::to_string_pretty(&report).context("writing the document")? + "\n";
+    match plan.out() {
+        Some(path) => std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?,
+        None => print!("{text}"),
+    }
+    Ok(run::exit_code(&report, plan.args()))
+}

@@ -1,0 +1,183 @@
+//! A plain HTTP/2 client for the API server: fixed connections, no cache, no retries, no rate limit.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube::client::ConfigExt;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+/// No single request may take longer.
+const DEADLINE: Duration = Duration::from_secs(120);
+const WINDOW: u32 = 8 << 20;
+
+/// A body and its content type.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// No body.
+    None,
+    /// A whole object.
+    Json(Bytes),
+    /// A JSON merge patch.
+    Merge(Bytes),
+}
+
+/// A fixed set of HTTP/2 connections to one server.
+pub struct Pool {
+    connections: Vec<SendRequest<Full<Bytes>>>,
+    base: String,
+    agent: String,
+    // Dropping the pool ends its connections.
+    _drivers: JoinSet<()>,
+}
+
+impl Pool {
+    /// Opens `connections` connections with the client certificate of a kubeconfig.
+    pub async fn connect(kubeconfig: &Path, connections: usize, agent: &str) -> Result<Self> {
+        let shown = kubeconfig.display();
+        let file = Kubeconfig::read_from(kubeconfig).with_context(|| format!("reading kubeconfig {shown}"))?;
+        let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            .await
+            .with_context(|| format!("using kubeconfig {shown}"))?;
+        let mut tls = config.rustls_client_config().with_context(|| format!("certificates of kubeconfig {shown}"))?;
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let tls = TlsConnector::from(Arc::new(tls));
+        let host = config.cluster_url.host().context("the kubeconfig's server has no host")?.to_owned();
+        let port = config.cluster_url.port_u16().unwrap_or(443);
+        let mut pool = Self {
+            connections: Vec::with_capacity(connections),
+            base: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
+            agent: agent.to_owned(),
+            _drivers: JoinSet::new(),
+        };
+        for _ in 0..connections.max(1) {
+            let tcp = tokio::net::TcpStream::connect((host.as_str(), port))
+                .await
+                .with_context(|| format!("connecting to {host}:{port}"))?;
+            tcp.set_nodelay(true).context("setting TCP_NODELAY")?;
+            let name = rustls::pki_types::ServerName::try_from(host.clone()).context("reading the server's name")?;
+            let stream = tls.connect(name, tcp).await.with_context(|| format!("TLS with {host}:{port}"))?;
+            let (sender, driver) = Builder::new(TokioExecutor::new())
+                .initial_stream_window_size(WINDOW)
+                .initial_connection_window_size(WINDOW)
+                .handshake(TokioIo::new(stream))
+                .await
+                .context("HTTP/2 handshake")?;
+            pool._drivers.spawn(async move {
+                // A broken connection shows up at the next request on it.
+                let _ = driver.await;
+            });
+            pool.connections.push(sender);
+        }
+        Ok(pool)
+    }
+
+    /// Sends one request on connection `n` (modulo their number) and returns the answer with its body unread.
+    pub async fn open(&self, n: usize, method: Method, path: &str, body: Body) -> Result<Response<Incoming>> {
+        let mut request = Request::builder()
+            .method(method.clone())
+            .uri(format!("{}{path}", self.base))
+            .header(http::header::USER_AGENT, &self.agent)
+            .header(http::header::ACCEPT, "application/json");
+        let bytes = match body {
+            Body::None => Bytes::new(),
+            Body::Json(b) => {
+                request = request.header(http::header::CONTENT_TYPE, "application/json");
+                b
+            }
+            Body::Merge(b) => {
+                request = request.header(http::header::CONTENT_TYPE, "application/merge-patch+json");
+                b
+            }
+        };
+        let request = request.body(Full::new(bytes)).with_context(|| format!("building {method} {path}"))?;
+        let mut sender =
+            self.connections.get(n % self.connections.len().max(1)).context("the pool has no connection")?.clone();
+        sender.ready().await.with_context(|| format!("{method} {path}: the connection is gone"))?;
+        sender.send_request(request).await.with_context(|| format!("{method} {path}"))
+    }
+
+    /// Sends one request and reads the whole answer.
+    pub async fn send(&self, n: usize, method: Method, path: &str, body: Body) -> Result<(StatusCode, Bytes)> {
+        let work = async {
+            let answer = self.open(n, method.clone(), path, body).await?;
+            let status = answer.status();
+            let bytes = answer.into_body().collect().await.with_context(|| format!("reading {method} {path}"))?;
+            Ok((status, bytes.to_bytes()))
+        };
+        tokio::time::timeout(DEADLINE, work)
+            .await
+            .unwrap_or_else(|_| bail!("{method} {path}: no answer within {DEADLINE:?}"))
+    }
+
+    /// As [`Pool::send`], but an answer that is not a success is an error with the server's message.
+    pub async fn ok(&self, n: usize, method: Method, path: &str, body: Body) -> Result<Bytes> {
+        let (status, bytes) = self.send(n, method.clone(), path, body).await?;
+        if status.is_success() {
+            return Ok(bytes);
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let said = serde_json::from_slice::<Value>(&bytes)
+            .ok()
+            .and_then(|v| v.get("message").and_then(Value::as_str).map(str::to_owned))
+            .unwrap_or_else(|| text.chars().take(300).collect());
+        bail!("{method} {path}: {status}: {said}")
+    }
+
+    /// Gets and decodes one JSON document.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let bytes = self.ok(0, Method::GET, path, Body::None).await?;
+        serde_json::from_slice(&bytes).with_context(|| format!("decoding GET {path}"))
+    }
+
+    /// Sends `count` requests, `in_flight` at a time over all connections; the latency of each in milliseconds and the
+    /// seconds for all. The first failure ends it.
+    pub async fn many<F>(&self, count: usize, in_flight: usize, make: F) -> Result<(Vec<f64>, f64)>
+    where
+        F: Fn(usize) -> Result<(Method, String, Body)>,
+    {
+        let start = Instant::now();
+        let latencies = futures::stream::iter(0..count)
+            .map(|n| {
+                let made = make(n);
+                async move {
+                    let (method, path, body) = made?;
+                    let began = Instant::now();
+                    self.ok(n, method, &path, body).await?;
+                    anyhow::Ok(began.elapsed().as_secs_f64() * 1e3)
+                }
+            })
+            .buffer_unordered(in_flight.max(1))
+            .try_collect()
+            .await?;
+        Ok((latencies, start.elapsed().as_secs_f64()))
+    }
+}
+
+/// One `GET` over plain HTTP/1.1 on loopback, for readiness probes: the status code.
+pub async fn probe(address: &str, path: &str) -> Result<u16> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let work = async {
+        let mut stream =
+            tokio::net::TcpStream::connect(address).await.with_context(|| format!("dialling {address}"))?;
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.context("sending a probe")?;
+        let mut answer = Vec::new();
+        stream.take(64 << 10).read_to_end(&mut answer).await.context("reading a probe's answer")?;
+        let text = String::from_utf8_lossy(&answer);
+        text.split_whitespace().nth(1).and_then(|c| c.parse().ok()).context("a probe's answer has no status")
+    };
+    tokio::time::timeout(Duration::from_secs(2), work).await.unwrap_or_else(|_| bail!("no answer of {address} in 2 s"))
+}

@@ -1,0 +1,302 @@
+//! The document and the tables.
+
+use std::collections::BTreeMap;
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use crate::budget::{self, Budget};
+use crate::ceiling::{self, Ceiling};
+use crate::cli::Run;
+use crate::leg::{Leg, Primed, QUIET_LOAD, Side};
+use crate::proc::Binary;
+use crate::scenario::Scenario;
+use crate::stats::{Spread, ratios, spread};
+
+/// The version of the document's shape.
+pub const SCHEMA: &str = "berth-bench/1";
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Result {
+    /// Correct, on a quiet machine.
+    Passed,
+    /// Correct, but the machine was busy: not to be used as a figure.
+    Disturbed,
+    /// The oracle found something wrong.
+    Failed,
+}
+
+/// The conditions W was measured under.
+#[derive(Debug, Serialize)]
+pub struct CeilingSetup {
+    /// Connections.
+    pub connections: usize,
+    /// Requests in flight.
+    pub in_flight: usize,
+}
+
+/// One run, whole.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// When the run ended.
+    pub date: String,
+    /// The commit of the work tree it ran in, when there is one.
+    pub commit: Option<String>,
+    /// Processors of the machine.
+    pub cores: usize,
+    /// The scenario.
+    pub scenario: String,
+    /// What it is.
+    pub about: String,
+    /// Objects in the cluster.
+    pub objects: u64,
+    /// The seed of the set.
+    pub seed: u64,
+    /// Pairs run.
+    pub pairs: usize,
+    /// Whether waits were cut short.
+    pub quick: bool,
+    /// How it ended.
+    pub result: Result,
+    /// Which legs ran on a busy machine.
+    pub disturbed: Vec<String>,
+    /// What the oracle found wrong, by leg.
+    pub oracle: Vec<String>,
+    /// The commands, placeholders as given.
+    pub commands: BTreeMap<String, String>,
+    /// The subject's program.
+    pub binary: Binary,
+    /// How W was measured.
+    pub ceiling_setup: CeilingSetup,
+    /// W before the first pair and after each pair.
+    pub ceilings: Vec<Ceiling>,
+    /// The subject without objects.
+    pub empty: Option<Leg>,
+    /// The first, uncounted run of each side on the data.
+    pub primed: Vec<Primed>,
+    /// Every counted leg, in the order they ran.
+    pub legs: Vec<Leg>,
+    /// By side and figure.
+    pub figures: BTreeMap<String, BTreeMap<String, Spread>>,
+    /// Subject over peer, within pairs.
+    pub ratios: BTreeMap<String, Spread>,
+    /// Writes of the first run per second over W's status patches per second, by side; only where there were writes.
+    pub prime_efficiency: BTreeMap<String, f64>,
+    /// The subject's bars.
+    pub budgets: Vec<Budget>,
+}
+
+type CeilingRow = (&'static str, fn(&Ceiling) -> f64);
+type Figure = (&'static str, fn(&Leg) -> Option<f64>);
+
+/// Every figure of a leg that is summarised and compared.
+const FIGURES: [Figure; 13] = [
+    ("exec to ready, ms", |l| l.exec_to_ready_ms),
+    ("exec to settled, ms", |l| l.exec_to_settled_ms),
+    ("requests to settled", |l| Some(l.requests_start.total as f64)),
+    ("lists to settled", |l| Some(l.requests_start.lists as f64)),
+    ("writes to settled", |l| Some(l.requests_start.writes as f64)),
+    ("processor to settled, s", |l| l.cpu_start_seconds),
+    ("peak memory, MiB", |l| l.peak_kib.map(mib)),
+    ("resident when settled, MiB", |l| l.rss_settled_kib.map(mib)),
+    ("resident after silence, MiB", |l| l.rss_idle_kib.map(mib)),
+    ("requests while idle", |l| Some(l.requests_idle.total as f64)),
+    ("writes while idle", |l| Some(l.requests_idle.writes as f64)),
+    ("processor while idle, %", |l| l.idle_cpu_percent),
+    ("SIGTERM to exit, ms", |l| l.stop_ms),
+];
+
+fn mib(kib: u64) -> f64 {
+    kib as f64 / 1024.0
+}
+
+impl Report {
+    /// Puts everything together.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one document, named at the only call")]
+    pub fn new(
+        args: &Run,
+        scenario: &dyn Scenario,
+        sides: &[Side],
+        binary: Binary,
+        ceilings: Vec<Ceiling>,
+        empty: Option<Leg>,
+        primed: Vec<Primed>,
+        legs: Vec<Leg>,
+    ) -> Self {
+        let named =
+            |l: &Leg| format!("{} {}", l.side, if l.pair == 0 { "empty".into() } else { format!("pair {}", l.pair) });
+        let all: Vec<&Leg> = empty.iter().chain(&legs).collect();
+        let oracle: Vec<String> =
+            all.iter().flat_map(|l| l.oracle.iter().map(move |w| format!("{}: {w}", named(l)))).collect();
+        let w = ceilings.iter().enumerate().map(|(n, c)| (format!("W after pair {n}"), c.disturbed, c.load_average));
+        let disturbed: Vec<String> = all
+            .iter()
+            .map(|l| (named(l), l.disturbed, l.load_average))
+            .chain(w)
+            .filter(|(_, disturbed, _)| *disturbed)
+            .map(|(name, _, load)| format!("{name}: load average {load:.2} above {QUIET_LOAD}"))
+            .collect();
+        let result = match (oracle.is_empty(), disturbed.is_empty()) {
+            (false, _) => Result::Failed,
+            (true, false) => Result::Disturbed,
+            (true, true) => Result::Passed,
+        };
+        let of = |side: &str| legs.iter().filter(|l| l.side == side).cloned().collect::<Vec<_>>();
+        let (ours, theirs) = (of("subject"), of("peer"));
+        let figures = sides
+            .iter()
+            .map(|s| {
+                let legs = of(s.name);
+                let by = |(name, f): &Figure| {
+                    Some(((*name).to_owned(), spread(&legs.iter().filter_map(f).collect::<Vec<_>>())?))
+                };
+                (s.name.to_owned(), FIGURES.iter().filter_map(by).collect())
+            })
+            .collect();
+        let ratios = FIGURES
+            .iter()
+            .filter_map(|(name, f)| {
+                let pairs: Vec<_> = ours.iter().zip(&theirs).map(|(a, b)| (f(a), f(b))).collect();
+                Some(((*name).to_owned(), spread(&ratios(&pairs))?))
+            })
+            .collect();
+        let w_status = ceilings.first().map(|c| c.patch_status.per_second);
+        let prime_efficiency = primed
+            .iter()
+            .filter(|p| p.writes > 0 && p.seconds > 0.0)
+            .filter_map(|p| Some((p.side.clone(), p.writes as f64 / w_status? / p.seconds)))
+            .collect();
+        let mut budgets = budget::common(args.objects, &ours, empty.as_ref(), Some(&binary));
+        budgets.extend(scenario.budgets(args.objects));
+        Self {
+            schema: SCHEMA,
+            date: jiff::Timestamp::now().to_string(),
+            commit: commit(),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            scenario: scenario.name().to_owned(),
+            about: scenario.about().to_owned(),
+            objects: args.objects,
+            seed: args.seed,
+            pairs: args.pairs(),
+            quick: args.quick,
+            result,
+            disturbed,
+            oracle,
+            commands: sides.iter().map(|s| (s.name.to_owned(), s.command.join(" "))).collect(),
+            binary,
+            ceiling_setup: CeilingSetup { connections: ceiling::CONNECTIONS, in_flight: ceiling::IN_FLIGHT },
+            ceilings,
+            empty,
+            primed,
+            legs,
+            figures,
+            ratios,
+            prime_efficiency,
+            budgets,
+        }
+    }
+
+    /// The tables for people.
+    pub fn tables(&self) -> String {
+        let mut out = format!(
+            "\n{} with {} objects, {} pairs, seed {}, commit {}, {}{}\n",
+            self.scenario,
+            self.objects,
+            self.pairs,
+            self.seed,
+            self.commit.as_deref().unwrap_or("unknown"),
+            self.date,
+            if self.quick { " (quick: figures mean little)" } else { "" }
+        );
+        out += &format!("\n{}\n", self.ceiling_table());
+        out += &format!("\n{}\n", self.figure_table());
+        out += &format!("\n{}\n", self.budget_table());
+        for d in &self.disturbed {
+            out += &format!("DISTURBED {d}\n");
+        }
+        for w in &self.oracle {
+            out += &format!("WRONG {w}\n");
+        }
+        out + match self.result {
+            Result::Passed => "oracle: passed\n",
+            Result::Disturbed => "oracle: passed; the machine was busy: do not use these figures\n",
+            Result::Failed => "oracle: FAILED; this run counts as a failure\n",
+        }
+    }
+
+    fn ceiling_table(&self) -> Table {
+        let server = self.ceilings.first().map_or("", |c| &c.server);
+        let mut t = table(&[&format!("W of server {server}, per second"), "median", "min", "max"]);
+        let rows: [CeilingRow; 6] = [
+            ("create", |c| c.create.per_second),
+            ("patch metadata", |c| c.patch_metadata.per_second),
+            ("patch status", |c| c.patch_status.per_second),
+            ("empty patch", |c| c.patch_empty.per_second),
+            ("get", |c| c.get.per_second),
+            ("objects in cached lists", |c| c.list_objects as f64 / c.list_seconds),
+        ];
+        for (name, f) in rows {
+            if let Some(s) = spread(&self.ceilings.iter().map(f).collect::<Vec<_>>()) {
+                t.add_row(vec![name.to_owned(), short(s.median), short(s.min), short(s.max)]);
+            }
+        }
+        t
+    }
+
+    fn figure_table(&self) -> Table {
+        let peer = self.figures.contains_key("peer");
+        let mut t = table(if peer { &["figure", "subject", "peer", "subject / peer"] } else { &["figure", "subject"] });
+        let show = |s: Option<&Spread>| {
+            s.map_or_else(|| "-".to_owned(), |s| format!("{} ({} to {})", short(s.median), short(s.min), short(s.max)))
+        };
+        for (name, _) in FIGURES {
+            let side = |side: &str| show(self.figures.get(side).and_then(|f| f.get(name)));
+            let mut row = vec![name.to_owned(), side("subject")];
+            if peer {
+                row.push(side("peer"));
+                row.push(show(self.ratios.get(name)));
+            }
+            t.add_row(row);
+        }
+        t
+    }
+
+    fn budget_table(&self) -> Table {
+        let mut t = table(&["budget", "measured", "bar", ""]);
+        for b in &self.budgets {
+            t.add_row(vec![
+                b.what.clone(),
+                b.measured.map_or_else(|| "not measured".to_owned(), |m| format!("{} {}", short(m), b.unit)),
+                format!("{} {}", short(b.bar), b.unit),
+                if b.pass { "pass" } else { "FAIL" }.to_owned(),
+            ]);
+        }
+        t
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut t = Table::new();
+    t.load_style(presets::UTF8_BORDERS_ONLY).set_header(header.to_vec());
+    t
+}
+
+/// Three significant digits are all a wall clock deserves.
+fn short(x: f64) -> String {
+    match x.abs() {
+        a if a >= 100.0 || x.fract() == 0.0 => format!("{x:.0}"),
+        a if a >= 10.0 => format!("{x:.1}"),
+        a if a >= 0.1 => format!("{x:.2}"),
+        _ => format!("{x:.4}"),
+    }
+}
+
+fn commit() -> Option<String> {
+    let out = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
+    let text = String::from_utf8(out.stdout).ok()?.trim().to_owned();
+    (out.status.success() && !text.is_empty()).then_some(text)
+}

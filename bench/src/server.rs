@@ -1,0 +1,83 @@
+//! A real API server per leg, each on its own data directory.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use sim::plane::{Options, Plane};
+
+/// A running API server with its store and an audit log; dropping it stops it.
+pub struct Server {
+    plane: Plane,
+    audit_log: PathBuf,
+}
+
+impl Server {
+    /// Starts a server on `dir` (kept data is used) and waits until it is ready.
+    pub async fn start(dir: &Path) -> Result<Self> {
+        std::fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+        let dir = dir.canonicalize().with_context(|| format!("finding {}", dir.display()))?;
+        let audit_log = dir.join("audit.log");
+        // Left by an earlier start on the same directory; absent on a fresh one.
+        let _ = std::fs::remove_file(&audit_log);
+        let options = Options { dir: Some(dir), audit_log: Some(audit_log.clone()), ..Options::default() };
+        let plane = tokio::task::spawn_blocking(move || Plane::start_with(options)).await;
+        let plane = plane.context("starting the API server")?.context("starting the API server")?;
+        Ok(Self { plane, audit_log })
+    }
+
+    /// Its administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.plane.kubeconfig_path()
+    }
+
+    /// Its audit log.
+    pub fn audit_log(&self) -> PathBuf {
+        self.audit_log.clone()
+    }
+
+    /// Stops it; the data directory can be copied afterwards. A server that had ended by itself is an error.
+    pub async fn stop(self) -> Result<()> {
+        tokio::task::spawn_blocking(move || {
+            let failure = self.plane.failure();
+            self.plane.stop();
+            failure.map_or(Ok(()), Err)
+        })
+        .await
+        .context("stopping the API server")?
+        .context("the API server ended while it was in use")
+    }
+}
+
+/// Copies a stopped server's data directory, without its logs.
+pub fn copy_data(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to).with_context(|| format!("creating {}", to.display()))?;
+    for entry in std::fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
+        let entry = entry.with_context(|| format!("reading {}", from.display()))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type().with_context(|| format!("looking at {}", source.display()))?.is_dir() {
+            copy_data(&source, &target)?;
+        } else if source.extension().is_none_or(|e| e != "log") && entry.file_name() != "ready" {
+            std::fs::copy(&source, &target)
+                .with_context(|| format!("copying {} to {}", source.display(), target.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copied_data_directory_leaves_logs_and_readiness_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("a"), dir.path().join("b"));
+        std::fs::create_dir_all(from.join("etcd/member")).unwrap();
+        for f in ["etcd/member/db", "ca.crt", "audit.log", "ready"] {
+            std::fs::write(from.join(f), f).unwrap();
+        }
+        copy_data(&from, &to).unwrap();
+        assert_eq!(std::fs::read_to_string(to.join("etcd/member/db")).unwrap(), "etcd/member/db");
+        assert!(to.join("ca.crt").exists() && !to.join("audit.log").exists() && !to.join("ready").exists());
+    }
+}
