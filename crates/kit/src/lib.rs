@@ -2,6 +2,7 @@
 
 pub mod backoff;
 pub mod bucket;
+pub mod certs;
 pub mod class;
 pub mod client;
 pub mod clock;
@@ -17,5 +18,6 @@ pub mod queue;
 pub mod rights;
 pub mod room;
 pub mod secret;
+pub mod serve;
 pub mod telemetry;
 pub mod write;
