@@ -1,5 +1,6 @@
 //! What every room shares: watching, queueing, deciding, writing, serving, and saying why.
 
+pub mod admission;
 pub mod backoff;
 pub mod bucket;
 pub mod certs;
