@@ -1,4 +1,7 @@
-//! sim
+//! Simulators of the outside world and the sweeps that run controllers against them. Not part of the product.
+#![allow(clippy::disallowed_methods, reason = "simulators own their time and their tasks")]
 
+pub mod conformance;
 pub mod plane;
 pub mod proxy;
+pub mod server;
