@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{APPLY, Case, Check, Ctx, MERGE, Reply, named, holds, same, str_at};
+use super::{APPLY, Case, Check, Ctx, MERGE, Reply, holds, named, same, str_at};
 
 pub(super) fn cases() -> Vec<Case> {
     named![
@@ -61,11 +61,8 @@ fn entry(reply: &Reply, manager: &str, operation: &str, subresource: &str) -> Op
 
 fn conditions(reply: &Reply) -> Vec<(String, String)> {
     let list = reply.at("/status/conditions").as_array();
-    let mut out: Vec<(String, String)> = list
-        .into_iter()
-        .flatten()
-        .map(|c| (str_at(c, "/type").to_owned(), str_at(c, "/status").to_owned()))
-        .collect();
+    let mut out: Vec<(String, String)> =
+        list.into_iter().flatten().map(|c| (str_at(c, "/type").to_owned(), str_at(c, "/status").to_owned())).collect();
     out.sort();
     out
 }
@@ -164,7 +161,9 @@ async fn conditions_of_two_managers_live_side_by_side(ctx: Ctx) -> Check {
     same(
         "owned",
         entry(&now, "two", "Apply", "status"),
-        Some(json!({ "f:status": { "f:conditions": { "k:{\"type\":\"Bound\"}": { ".": {}, "f:type": {}, "f:status": {} } } } })),
+        Some(
+            json!({ "f:status": { "f:conditions": { "k:{\"type\":\"Bound\"}": { ".": {}, "f:type": {}, "f:status": {} } } } }),
+        ),
     )
 }
 
@@ -182,7 +181,10 @@ async fn a_keyed_list_item_is_merged_field_by_field(ctx: Ctx) -> Check {
     let two = with_spec(&ctx, json!({ "ports": [{ "name": "web", "number": 80 }, { "name": "ssh", "number": 22 }] }));
     let now = ctx.apply(&ctx.widget("w"), "two", false, &two).await?.ok(200)?;
     same("ports", now.at("/spec/ports").as_array().map(Vec::len), Some(2))?;
-    let now = ctx.apply(&ctx.widget("w"), "two", false, &with_spec(&ctx, json!({ "ports": [{ "name": "ssh", "number": 22 }] }))).await?.ok(200)?;
+    let now = ctx
+        .apply(&ctx.widget("w"), "two", false, &with_spec(&ctx, json!({ "ports": [{ "name": "ssh", "number": 22 }] })))
+        .await?
+        .ok(200)?;
     let ports = now.at("/spec/ports").as_array().cloned().unwrap_or_default();
     let web = ports.iter().find(|p| str_at(p, "/name") == "web").cloned();
     same("what the first applied stays", web, Some(json!({ "name": "web" })))?;
@@ -191,7 +193,8 @@ async fn a_keyed_list_item_is_merged_field_by_field(ctx: Ctx) -> Check {
 
 async fn a_set_keeps_the_values_of_others(ctx: Ctx) -> Check {
     ctx.apply(&ctx.widget("w"), "one", false, &with_spec(&ctx, json!({ "tags": ["a", "b"] }))).await?.ok(201)?;
-    let now = ctx.apply(&ctx.widget("w"), "two", false, &with_spec(&ctx, json!({ "tags": ["b", "c"] }))).await?.ok(200)?;
+    let now =
+        ctx.apply(&ctx.widget("w"), "two", false, &with_spec(&ctx, json!({ "tags": ["b", "c"] }))).await?.ok(200)?;
     let sorted = |reply: &Reply| {
         let list = reply.at("/spec/tags").as_array().cloned().unwrap_or_default();
         let mut tags: Vec<String> = list.iter().filter_map(|t| t.as_str().map(String::from)).collect();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Case, Check, Ctx, JSON, MERGE, Reply, named, holds, same};
+use super::{Case, Check, Ctx, JSON, MERGE, Reply, holds, named, same};
 
 pub(super) fn cases() -> Vec<Case> {
     named![
@@ -212,10 +212,8 @@ async fn foreground_deletion_waits_for_blocking_dependents(ctx: Ctx) -> Check {
     ctx.delete(&ctx.widget("w"), Some(json!({ "propagationPolicy": "Foreground" }))).await?.ok(200)?;
     let waits = ctx.get(&ctx.widget("w")).await?.ok(200)?;
     same("finalizers", waits.at("/metadata/finalizers"), &json!(["foregroundDeletion"]))?;
-    ctx.until(&ctx.map("child"), "the child is being deleted", |r| {
-        !r.text("/metadata/deletionTimestamp").is_empty()
-    })
-    .await?;
+    ctx.until(&ctx.map("child"), "the child is being deleted", |r| !r.text("/metadata/deletionTimestamp").is_empty())
+        .await?;
     ctx.get(&ctx.widget("w")).await?.ok(200)?;
     ctx.patch(&ctx.map("child"), MERGE, &json!({ "metadata": { "finalizers": null } })).await?.ok(200)?;
     ctx.until(&ctx.widget("w"), "the owner is gone", |r| r.code == 404).await?;

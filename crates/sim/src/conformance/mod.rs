@@ -7,6 +7,7 @@
 //! assert!(report.failed().is_empty(), "{report}");
 //! # });
 //! ```
+#![allow(clippy::indexing_slicing, reason = "only JSON objects built or checked here are indexed, which cannot panic")]
 
 mod applying;
 mod deletion;
@@ -42,16 +43,10 @@ pub(crate) use named;
 /// All cases.
 #[must_use]
 pub fn cases() -> Vec<Case> {
-    [
-        objects::cases(),
-        deletion::cases(),
-        reading::cases(),
-        applying::cases(),
-        types::cases(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    [objects::cases(), deletion::cases(), reading::cases(), applying::cases(), types::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// How every case went.
@@ -91,9 +86,7 @@ impl fmt::Display for Report {
 pub async fn run(client: Client, ns: &str) -> Report {
     let base = Ctx::new(client, ns);
     if let Err(why) = types::install(&base).await {
-        return Report {
-            results: vec![("the_suites_own_kind_installs", Err(why))],
-        };
+        return Report { results: vec![("the_suites_own_kind_installs", Err(why))] };
     }
     let results = futures::stream::iter(cases().into_iter().enumerate())
         .map(|(i, case)| {
@@ -132,11 +125,7 @@ pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 impl Ctx {
     fn new(client: Client, ns: &str) -> Self {
-        Self {
-            client,
-            ns: ns.into(),
-            id: 0,
-        }
+        Self { client, ns: ns.into(), id: 0 }
     }
 
     fn for_case(&self, id: usize) -> Self {
@@ -193,7 +182,14 @@ impl Ctx {
         format!("labelSelector=case%3Dc{}", self.id)
     }
 
-    pub(crate) async fn send(&self, method: Method, path: &str, media: &str, accept: &str, body: Option<&Value>) -> Result<Reply, String> {
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        media: &str,
+        accept: &str,
+        body: Option<&Value>,
+    ) -> Result<Reply, String> {
         let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let mut request = Request::builder().method(method.clone()).uri(path).header("accept", accept);
         if body.is_some() {
@@ -257,9 +253,7 @@ impl Ctx {
         let uri = format!("{path}?watch=true&{query}");
         let request = Request::get(uri).header("accept", accept).body(Vec::new()).map_err(|e| e.to_string())?;
         let stream = self.client.request_stream(request).await.map_err(|e| format!("watching {path}: {e}"))?;
-        Ok(Watching {
-            lines: (Box::pin(stream) as Pin<Box<dyn futures::AsyncBufRead + Send>>).lines(),
-        })
+        Ok(Watching { lines: (Box::pin(stream) as Pin<Box<dyn futures::AsyncBufRead + Send>>).lines() })
     }
 }
 
@@ -307,11 +301,7 @@ impl Reply {
 
     /// The answer, if it has this code.
     pub(crate) fn ok(self, code: u16) -> Result<Self, String> {
-        if self.code == code {
-            Ok(self)
-        } else {
-            Err(format!("expected {code}, got {} {}", self.code, self.body))
-        }
+        if self.code == code { Ok(self) } else { Err(format!("expected {code}, got {} {}", self.code, self.body)) }
     }
 
     /// The answer, if it is this refusal.
@@ -333,11 +323,7 @@ pub(crate) fn str_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
 }
 
 pub(crate) fn same<A: PartialEq<B> + fmt::Debug, B: fmt::Debug>(what: &str, got: A, wanted: B) -> Check {
-    if got == wanted {
-        Ok(())
-    } else {
-        Err(format!("{what}: got {got:?}, wanted {wanted:?}"))
-    }
+    if got == wanted { Ok(()) } else { Err(format!("{what}: got {got:?}, wanted {wanted:?}")) }
 }
 
 pub(crate) fn holds(what: &str, fact: bool) -> Check {

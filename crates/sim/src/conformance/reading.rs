@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Case, Check, Ctx, MERGE, Reply, named, holds, same, str_at};
+use super::{Case, Check, Ctx, MERGE, Reply, holds, named, same, str_at};
 
 pub(super) fn cases() -> Vec<Case> {
     named![

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Case, Check, Ctx, GROUP, MERGE, named, holds, same, str_at};
+use super::{Case, Check, Ctx, GROUP, MERGE, holds, named, same, str_at};
 
 pub(super) fn cases() -> Vec<Case> {
     named![
@@ -112,7 +112,8 @@ async fn a_deleted_definition_takes_its_objects_with_it(ctx: Ctx) -> Check {
     established(&ctx, plural).await?;
     let path = format!("/apis/{GROUP}/v1/namespaces/{}/{plural}", ctx.ns());
     ctx.until(&path, "served", |r| r.code == 200).await?;
-    let object = json!({ "apiVersion": format!("{GROUP}/v1"), "kind": "Shortlived", "metadata": { "name": "x" }, "spec": {} });
+    let object =
+        json!({ "apiVersion": format!("{GROUP}/v1"), "kind": "Shortlived", "metadata": { "name": "x" }, "spec": {} });
     ctx.post(&path, &object).await?.ok(201)?;
     let definition = format!("{DEFINITIONS}/{plural}.{GROUP}");
     ctx.delete(&definition, None).await?.ok(200)?;

@@ -146,9 +146,7 @@ fn merge(live: &mut Value, config: &Value, shape: Shape<'_>) {
                 return;
             };
             for (element, item) in wanted {
-                let at = shape
-                    .elements(into)
-                    .and_then(|all| all.iter().position(|(e, _)| *e == element));
+                let at = shape.elements(into).and_then(|all| all.iter().position(|(e, _)| *e == element));
                 match at.and_then(|i| into.get_mut(i)) {
                     Some(there) => merge(there, item, shape.items()),
                     None => into.push(item.clone()),
@@ -180,9 +178,7 @@ fn prune(value: &mut Value, last: &FieldSet, owned: &FieldSet, shape: Shape<'_>)
             }
         } else {
             let Some(list) = value.as_array_mut() else { continue };
-            let at = shape
-                .elements(list)
-                .and_then(|all| all.iter().position(|(e, _)| e == element));
+            let at = shape.elements(list).and_then(|all| all.iter().position(|(e, _)| e == element));
             let Some(at) = at else { continue };
             if whole {
                 list.remove(at);

@@ -11,12 +11,12 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 pub(crate) fn on_create(kind: &Kind, name: &str, object: &mut Value, now: &str) {
     match kind.resource().as_str() {
         NAMESPACES => {
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
-            object["spec"]["finalizers"] = json!(["kubernetes"]);
-            object["status"] = json!({ "phase": "Active" });
+            put(object, &["metadata", "labels", "kubernetes.io/metadata.name"], json!(name));
+            put(object, &["spec", "finalizers"], json!(["kubernetes"]));
+            put(object, &["status"], json!({ "phase": "Active" }));
         }
         CRDS => {
-            object["metadata"]["finalizers"] = json!([CLEANUP]);
+            put(object, &["metadata", "finalizers"], json!([CLEANUP]));
             let stored: Vec<Value> = object
                 .pointer("/spec/versions")
                 .and_then(Value::as_array)
@@ -32,8 +32,8 @@ pub(crate) fn on_create(kind: &Kind, name: &str, object: &mut Value, now: &str) 
                 map.entry("listKind").or_insert_with(|| json!(format!("{spelled}List")));
                 map.entry("singular").or_insert_with(|| json!(spelled.to_lowercase()));
             }
-            object["spec"]["names"] = names.clone();
-            object["status"] = json!({
+            put(object, &["spec", "names"], names.clone());
+            let status = json!({
                 "acceptedNames": names,
                 "storedVersions": stored,
                 "conditions": [
@@ -41,12 +41,9 @@ pub(crate) fn on_create(kind: &Kind, name: &str, object: &mut Value, now: &str) 
                     condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
                 ],
             });
+            put(object, &["status"], status);
         }
-        "secrets" => {
-            if object.get("type").is_none() {
-                object["type"] = json!("Opaque");
-            }
-        }
+        "secrets" if object.get("type").is_none() => put(object, &["type"], json!("Opaque")),
         _ => {}
     }
 }
@@ -59,8 +56,10 @@ pub(crate) fn on_write(kind: &Kind, object: &mut Value) {
     let Some(map) = object.as_object_mut() else { return };
     let Some(plain) = map.remove("stringData") else { return };
     for (key, value) in plain.as_object().into_iter().flatten() {
-        if let Some(text) = value.as_str() {
-            map.entry("data").or_insert_with(|| json!({}))[key] = json!(STANDARD.encode(text));
+        if let Some(text) = value.as_str()
+            && let Some(data) = map.entry("data").or_insert_with(|| json!({})).as_object_mut()
+        {
+            data.insert(key.clone(), json!(STANDARD.encode(text)));
         }
     }
 }
@@ -69,11 +68,11 @@ pub(crate) fn on_write(kind: &Kind, object: &mut Value) {
 pub(crate) fn keep(kind: &Kind, old: &Value, object: &mut Value) {
     if kind.resource() == NAMESPACES {
         if let Some(held) = old.pointer("/spec/finalizers") {
-            object["spec"]["finalizers"] = held.clone();
+            put(object, &["spec", "finalizers"], held.clone());
         }
         let label = old.pointer("/metadata/labels/kubernetes.io~1metadata.name");
         if let Some(label) = label {
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = label.clone();
+            put(object, &["metadata", "labels", "kubernetes.io/metadata.name"], label.clone());
         }
     }
     if kind.resource() == CRDS
@@ -82,5 +81,17 @@ pub(crate) fn keep(kind: &Kind, old: &Value, object: &mut Value) {
         let spelled = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         names.entry("listKind").or_insert_with(|| json!(format!("{spelled}List")));
         names.entry("singular").or_insert_with(|| json!(spelled.to_lowercase()));
+    }
+}
+
+/// Sets a field; where something else than an object is in the way, the schema refuses it later.
+pub(crate) fn put(object: &mut Value, path: &[&str], value: Value) {
+    let Some(map) = object.as_object_mut() else { return };
+    match path {
+        [] => {}
+        [last] => {
+            map.insert((*last).to_owned(), value);
+        }
+        [first, rest @ ..] => put(map.entry(*first).or_insert_with(|| json!({})), rest, value),
     }
 }

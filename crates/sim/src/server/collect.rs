@@ -32,7 +32,7 @@ impl Core {
             let uid = text(&object, "/metadata/uid").unwrap_or_default().to_owned();
             if held.iter().any(|f| f == "orphan") {
                 for dependent in self.store.dependents(&uid) {
-                    self.drop_owners(&dependent, &[uid.clone()]);
+                    self.drop_owners(&dependent, std::slice::from_ref(&uid));
                 }
                 return self.drop_finalizer(key, "orphan");
             }
@@ -51,12 +51,8 @@ impl Core {
             if !deleting(&object) {
                 self.begin_delete(&dependent, "", now);
             }
-            let blocks = object
-                .pointer("/metadata/ownerReferences")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .any(|o| {
+            let blocks =
+                object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().any(|o| {
                     o.get("uid").and_then(Value::as_str) == Some(uid)
                         && o.get("blockOwnerDeletion").and_then(Value::as_bool) == Some(true)
                 });
@@ -122,12 +118,8 @@ impl Core {
     }
 
     fn end_namespace(&mut self, key: &Key, now: Timestamp) {
-        let inside: Vec<Key> = self
-            .store
-            .all()
-            .filter(|(k, _)| k.namespace == key.name)
-            .map(|(k, _)| k.clone())
-            .collect();
+        let inside: Vec<Key> =
+            self.store.all().filter(|(k, _)| k.namespace == key.name).map(|(k, _)| k.clone()).collect();
         let mut left = false;
         for item in inside {
             left |= self.begin_delete(&item, "", now).is_some();

@@ -18,11 +18,8 @@ pub(crate) fn answer(registry: &Registry, path: &[&str]) -> Option<Result<Value,
             "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:443" }],
         })),
         ["apis"] => {
-            let groups: Vec<Value> = groups(registry)
-                .into_iter()
-                .filter(|(g, _)| !g.is_empty())
-                .map(|(g, v)| group(&g, &v))
-                .collect();
+            let groups: Vec<Value> =
+                groups(registry).into_iter().filter(|(g, _)| !g.is_empty()).map(|(g, v)| group(&g, &v)).collect();
             Ok(json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }))
         }
         ["apis", name] => groups(registry)

@@ -98,11 +98,7 @@ impl Rule {
     /// Meets the first request; narrow it with the other calls.
     #[must_use]
     pub fn any() -> Self {
-        Self {
-            first: 1,
-            times: Some(1),
-            ..Self::default()
-        }
+        Self { first: 1, times: Some(1), ..Self::default() }
     }
 
     /// Only this HTTP method.
@@ -195,13 +191,7 @@ pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
     pub(crate) fn add(&mut self, rule: Rule, action: Action) -> FaultId {
-        self.0.push(Fault {
-            rule,
-            action,
-            seen: 0,
-            hits: 0,
-            active: true,
-        });
+        self.0.push(Fault { rule, action, seen: 0, hits: 0, active: true });
         FaultId(self.0.len() - 1)
     }
 

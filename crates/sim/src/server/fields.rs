@@ -13,10 +13,7 @@ pub(crate) struct FieldSet {
 
 impl FieldSet {
     pub(crate) fn leaf() -> Self {
-        Self {
-            member: true,
-            children: BTreeMap::new(),
-        }
+        Self { member: true, children: BTreeMap::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -45,10 +42,7 @@ impl FieldSet {
             let Some(map) = value.as_object() else {
                 return FieldSet::leaf();
             };
-            let mut set = FieldSet {
-                member: map.is_empty() || map.contains_key("."),
-                children: BTreeMap::new(),
-            };
+            let mut set = FieldSet { member: map.is_empty() || map.contains_key("."), children: BTreeMap::new() };
             for (element, child) in map.iter().filter(|(e, _)| *e != ".") {
                 set.children.insert(element.clone(), node(child));
             }
@@ -70,10 +64,7 @@ impl FieldSet {
     }
 
     pub(crate) fn intersection(&self, other: &Self) -> Self {
-        let mut out = Self {
-            member: self.member && other.member,
-            children: BTreeMap::new(),
-        };
+        let mut out = Self { member: self.member && other.member, children: BTreeMap::new() };
         for (element, child) in &self.children {
             if let Some(twin) = other.children.get(element) {
                 out.put(element.clone(), child.intersection(twin));
@@ -83,10 +74,7 @@ impl FieldSet {
     }
 
     pub(crate) fn difference(&self, other: &Self) -> Self {
-        let mut out = Self {
-            member: self.member && !other.member,
-            children: BTreeMap::new(),
-        };
+        let mut out = Self { member: self.member && !other.member, children: BTreeMap::new() };
         for (element, child) in &self.children {
             match other.children.get(element) {
                 Some(twin) => out.put(element.clone(), child.difference(twin)),
@@ -144,11 +132,7 @@ impl FieldSet {
 
 fn spelled_keys(keys: &str) -> String {
     let parsed: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
-    parsed
-        .iter()
-        .map(|(k, v)| format!("{k}={v}"))
-        .collect::<Vec<_>>()
-        .join(",")
+    parsed.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",")
 }
 
 /// How a list is merged.
@@ -200,7 +184,7 @@ impl<'a> Shape<'a> {
     }
 
     /// The items of a mergeable list by path element, in order; `None` for an atomic list.
-    pub(crate) fn elements<'v>(self, list: &'v [Value]) -> Option<Vec<(String, &'v Value)>> {
+    pub(crate) fn elements(self, list: &[Value]) -> Option<Vec<(String, &Value)>> {
         match self.list() {
             ListShape::Atomic => None,
             ListShape::Set => Some(list.iter().map(|v| (format!("v:{v}"), v)).collect()),
@@ -212,11 +196,7 @@ impl<'a> Shape<'a> {
 fn key_element(item: &Value, keys: &[String], shape: Shape<'_>) -> String {
     let mut named = Map::new();
     for key in keys {
-        let value = item
-            .get(key)
-            .cloned()
-            .or_else(|| shape.field(key).get("default").cloned())
-            .unwrap_or(Value::Null);
+        let value = item.get(key).cloned().or_else(|| shape.field(key).get("default").cloned()).unwrap_or(Value::Null);
         named.insert(key.clone(), value);
     }
     format!("k:{}", Value::Object(named))

@@ -74,12 +74,7 @@ impl Gate {
 
     /// The gate of the next process of the same run: same count, new life.
     pub(crate) fn reborn(&self) -> Self {
-        Self {
-            turn: Arc::default(),
-            from_driver: Arc::default(),
-            dead: Arc::default(),
-            ..self.clone()
-        }
+        Self { turn: Arc::default(), from_driver: Arc::default(), dead: Arc::default(), ..self.clone() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -132,22 +127,14 @@ impl Gate {
             std::future::pending::<()>().await;
         }
         if self.ignored.iter().any(|r| r == resource) {
-            return Pass {
-                gate: self.clone(),
-                number: None,
-                _turn: None,
-            };
+            return Pass { gate: self.clone(), number: None, _turn: None };
         }
         let turn = self.turn.clone().lock_owned().await;
         let number = {
             let mut state = self.state();
             state.seen += 1;
             let number = state.seen;
-            state.effects.push(Effect {
-                number,
-                what: what.into(),
-                resource: resource.into(),
-            });
+            state.effects.push(Effect { number, what: what.into(), resource: resource.into() });
             number
         };
         if self.state().plan == Some((number, Moment::Before)) {
@@ -156,11 +143,7 @@ impl Gate {
         if self.is_dead() {
             std::future::pending::<()>().await;
         }
-        Pass {
-            gate: self.clone(),
-            number: Some(number),
-            _turn: Some(turn),
-        }
+        Pass { gate: self.clone(), number: Some(number), _turn: Some(turn) }
     }
 }
 

@@ -150,10 +150,7 @@ impl Handle {
     /// The bare tower service.
     #[must_use]
     pub fn service(&self) -> Service {
-        Service {
-            inner: self.inner.clone(),
-            line: self.line.clone(),
-        }
+        Service { inner: self.inner.clone(), line: self.line.clone() }
     }
 
     /// The client's process is gone: nothing is answered any more, its watches end. For ever.

@@ -142,11 +142,7 @@ impl Negotiated {
                 Some(_) => {}
             }
         }
-        Err(Failure::new(
-            406,
-            "NotAcceptable",
-            "only the following media types are accepted: application/json",
-        ))
+        Err(Failure::new(406, "NotAcceptable", "only the following media types are accepted: application/json"))
     }
 
     pub(crate) fn show(self, object: Value) -> Value {
@@ -181,21 +177,10 @@ impl Asked {
     pub(crate) fn new(line: &Line, registry: &Registry, parts: &http::request::Parts, body: Bytes) -> Self {
         let raw_query = parts.uri.query().unwrap_or_default().to_owned();
         let query = Query::parse(&raw_query);
-        let path: Vec<String> = parts
-            .uri
-            .path()
-            .split('/')
-            .filter(|p| !p.is_empty())
-            .map(decode)
-            .collect();
+        let path: Vec<String> = parts.uri.path().split('/').filter(|p| !p.is_empty()).map(decode).collect();
         let slices: Vec<&str> = path.iter().map(String::as_str).collect();
         let found = target(registry, &slices);
-        let agent = parts
-            .headers
-            .get(header::USER_AGENT)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or_default()
-            .to_owned();
+        let agent = parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
         let info = RequestInfo {
             client: line.name().to_owned(),
             agent,
@@ -207,21 +192,11 @@ impl Asked {
             watch: query.flag("watch").ok().flatten() == Some(true),
             mutating: parts.method != Method::GET && parts.method != Method::HEAD,
         };
-        Self {
-            info,
-            method: parts.method.clone(),
-            path,
-            query,
-            headers: parts.headers.clone(),
-            body,
-        }
+        Self { info, method: parts.method.clone(), path, query, headers: parts.headers.clone(), body }
     }
 
     pub(crate) fn content_type(&self) -> &str {
-        self.headers
-            .get(header::CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or_default()
+        self.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default()
     }
 
     pub(crate) fn shown(&self) -> Result<Negotiated, Failure> {
@@ -254,11 +229,7 @@ pub(crate) enum Answer {
 
 impl From<Failure> for Answer {
     fn from(failure: Failure) -> Self {
-        if failure.plain {
-            Self::Text(failure.code, failure.message)
-        } else {
-            Self::Json(failure.code, failure.body())
-        }
+        if failure.plain { Self::Text(failure.code, failure.message) } else { Self::Json(failure.code, failure.body()) }
     }
 }
 
@@ -309,5 +280,6 @@ fn route(inner: &Inner, line: &Line, asked: &Asked) -> Result<Answer, Failure> {
 
 /// The namespaces every cluster begins with.
 pub(crate) fn first_namespaces() -> [Value; 2] {
-    ["default", "kube-system"].map(|name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
+    ["default", "kube-system"]
+        .map(|name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
 }

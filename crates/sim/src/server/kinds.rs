@@ -124,11 +124,7 @@ impl Kind {
     /// The `apiVersion` of `version`.
     #[must_use]
     pub fn api_version(&self, version: &str) -> String {
-        if self.group.is_empty() {
-            version.to_owned()
-        } else {
-            format!("{}/{version}", self.group)
-        }
+        if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
     }
 
     /// The version objects are stored in.
@@ -155,19 +151,11 @@ impl Kind {
 }
 
 pub(crate) fn resource_name(plural: &str, group: &str) -> String {
-    if group.is_empty() {
-        plural.to_owned()
-    } else {
-        format!("{plural}.{group}")
-    }
+    if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 
 fn properties_of(schema: &mut Value) -> Option<&mut Map<String, Value>> {
-    schema
-        .as_object_mut()?
-        .entry("properties")
-        .or_insert_with(|| json!({}))
-        .as_object_mut()
+    schema.as_object_mut()?.entry("properties").or_insert_with(|| json!({})).as_object_mut()
 }
 
 fn schema_node<'a>(root: &'a mut Value, path: &str) -> &'a mut Map<String, Value> {
@@ -331,9 +319,7 @@ impl Registry {
     }
 
     pub(crate) fn served(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.kinds
-            .get(&resource_name(plural, group))
-            .filter(|k| k.versions.iter().any(|v| v == version))
+        self.kinds.get(&resource_name(plural, group)).filter(|k| k.versions.iter().any(|v| v == version))
     }
 
     /// The type of an object reference.
@@ -348,21 +334,13 @@ pub(crate) fn from_crd(crd: &Value, since: u64) -> Option<Kind> {
     let spec = crd.get("spec")?;
     let names = spec.get("names")?;
     let listed = spec.get("versions")?.as_array()?;
-    let mut versions: Vec<&Value> = listed
-        .iter()
-        .filter(|v| v.get("served").and_then(Value::as_bool) == Some(true))
-        .collect();
+    let mut versions: Vec<&Value> =
+        listed.iter().filter(|v| v.get("served").and_then(Value::as_bool) == Some(true)).collect();
     versions.sort_by_key(|v| v.get("storage").and_then(Value::as_bool) != Some(true));
     let first = versions.first()?;
-    let schema = first
-        .pointer("/schema/openAPIV3Schema")
-        .cloned()
-        .unwrap_or_else(|| json!({ "type": "object" }));
+    let schema = first.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({ "type": "object" }));
     let mut kind = Kind {
-        versions: versions
-            .iter()
-            .filter_map(|v| v.get("name").and_then(Value::as_str).map(String::from))
-            .collect(),
+        versions: versions.iter().filter_map(|v| v.get("name").and_then(Value::as_str).map(String::from)).collect(),
         namespaced: spec.get("scope").and_then(Value::as_str) == Some("Namespaced"),
         status: first.pointer("/subresources/status").is_some(),
         selectable: first

@@ -87,17 +87,11 @@ impl Managed {
     }
 
     pub(crate) fn union(&self) -> FieldSet {
-        self.entries
-            .iter()
-            .fold(FieldSet::default(), |all, (_, set, _)| all.union(set))
+        self.entries.iter().fold(FieldSet::default(), |all, (_, set, _)| all.union(set))
     }
 
     pub(crate) fn others(&self, me: &Entry) -> Vec<(Entry, FieldSet)> {
-        self.entries
-            .iter()
-            .filter(|(e, ..)| e != me)
-            .map(|(e, s, _)| (e.clone(), s.clone()))
-            .collect()
+        self.entries.iter().filter(|(e, ..)| e != me).map(|(e, s, _)| (e.clone(), s.clone())).collect()
     }
 
     pub(crate) fn subtract(&mut self, who: &Entry, set: &FieldSet) {

@@ -41,9 +41,11 @@
 //! assert_eq!(server.log().last().unwrap().effect, Some(1));
 //! # });
 //! ```
+#![allow(clippy::indexing_slicing, reason = "only JSON objects built or checked here are indexed, which cannot panic")]
 
 mod apply;
 mod builtin;
+mod check;
 mod collect;
 mod discovery;
 mod faults;
@@ -78,8 +80,8 @@ use serde_json::Value;
 
 pub use faults::{Action, EventAction, FaultId, RequestInfo, Rule};
 pub use gate::{Effect, Gate, Moment, Pass};
-pub use handle::{Handle, Service};
 pub(crate) use handle::Line;
+pub use handle::{Handle, Service};
 pub use kinds::Kind;
 pub use log::{Entry, Outcome};
 pub use rng::Rng;
@@ -95,9 +97,7 @@ pub fn tokio_clock() -> Clock {
     let epoch = Timestamp::constant(1_767_225_600, 0);
     Arc::new(move || {
         let passed = tokio::time::Instant::now().saturating_duration_since(start);
-        epoch
-            .checked_add(SignedDuration::try_from(passed).unwrap_or(SignedDuration::ZERO))
-            .unwrap_or(epoch)
+        epoch.checked_add(SignedDuration::try_from(passed).unwrap_or(SignedDuration::ZERO)).unwrap_or(epoch)
     })
 }
 
@@ -315,7 +315,8 @@ impl Server {
     pub fn namespace(&self, name: &str) {
         if self.get(kinds::NAMESPACES, "", name).is_none() {
             // A name that is not acceptable shows itself at the first use.
-            let _ = self.put(serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }));
+            let _ =
+                self.put(serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }));
         }
     }
 

@@ -8,10 +8,7 @@ use serde_json::Value;
 pub(crate) fn prune(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(map) => {
-            let open = schema
-                .get("x-kubernetes-preserve-unknown-fields")
-                .and_then(Value::as_bool)
-                == Some(true);
+            let open = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(true);
             let declared = schema.get("properties").and_then(Value::as_object);
             let extra = schema.get("additionalProperties");
             let keep_unknown = open || extra.is_some_and(|e| e.is_object() || e.as_bool() == Some(true));
@@ -69,11 +66,7 @@ pub(crate) struct Wrong {
 /// Finds the first values that the schema refuses.
 pub(crate) fn validate(value: &Value, schema: &Value, at: &str, out: &mut Vec<Wrong>) {
     let mut wrong = |reason, field: &str, why: String| {
-        out.push(Wrong {
-            reason,
-            field: field.trim_start_matches('.').to_owned(),
-            why,
-        });
+        out.push(Wrong { reason, field: field.trim_start_matches('.').to_owned(), why });
     };
     if value.is_null() && schema.get("nullable").and_then(Value::as_bool) == Some(true) {
         return;
@@ -109,18 +102,10 @@ pub(crate) fn validate(value: &Value, schema: &Value, at: &str, out: &mut Vec<Wr
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
     if let Some(number) = value.as_f64() {
         if let Some(min) = bound("minimum").filter(|min| number < *min) {
-            wrong(
-                "FieldValueInvalid",
-                at,
-                format!("Invalid value: {value}: should be greater than or equal to {min}"),
-            );
+            wrong("FieldValueInvalid", at, format!("Invalid value: {value}: should be greater than or equal to {min}"));
         }
         if let Some(max) = bound("maximum").filter(|max| number > *max) {
-            wrong(
-                "FieldValueInvalid",
-                at,
-                format!("Invalid value: {value}: should be less than or equal to {max}"),
-            );
+            wrong("FieldValueInvalid", at, format!("Invalid value: {value}: should be less than or equal to {max}"));
         }
     }
     let size = |key: &str| schema.get(key).and_then(Value::as_u64);

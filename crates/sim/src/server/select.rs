@@ -21,10 +21,7 @@ pub(crate) struct Selector {
 
 impl Selector {
     pub(crate) fn parse(kind: &Kind, labels: &str, fields: &str) -> Result<Self, Failure> {
-        Ok(Self {
-            labels: parse_labels(labels)?,
-            fields: parse_fields(kind, fields)?,
-        })
+        Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(kind, fields)? })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -57,7 +54,8 @@ impl Selector {
 }
 
 fn parse_labels(text: &str) -> Result<Vec<(String, Need)>, Failure> {
-    let bad = |part: &str| Failure::bad_request(format!("unable to parse requirement: {part:?} in label selector {text:?}"));
+    let bad =
+        |part: &str| Failure::bad_request(format!("unable to parse requirement: {part:?} in label selector {text:?}"));
     let mut out = Vec::new();
     for part in split_outside_parens(text) {
         let part = part.trim();
@@ -66,10 +64,8 @@ fn parse_labels(text: &str) -> Result<Vec<(String, Need)>, Failure> {
         }
         let words: Vec<&str> = part.splitn(2, char::is_whitespace).map(str::trim).collect();
         if let [key, rest] = words.as_slice()
-            && let Some((listed, negate)) = rest
-                .strip_prefix("notin")
-                .map(|r| (r, true))
-                .or_else(|| rest.strip_prefix("in").map(|r| (r, false)))
+            && let Some((listed, negate)) =
+                rest.strip_prefix("notin").map(|r| (r, true)).or_else(|| rest.strip_prefix("in").map(|r| (r, false)))
             && let Some(inner) = listed.trim().strip_prefix('(').and_then(|r| r.strip_suffix(')'))
         {
             let values = inner.split(',').map(|v| v.trim().to_owned()).collect();
@@ -125,9 +121,7 @@ fn parse_fields(kind: &Kind, text: &str) -> Result<Vec<(String, bool, String)>, 
         } else if let Some((path, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
             (path, true, value)
         } else {
-            return Err(Failure::bad_request(format!(
-                "invalid selector: {part:?}; can't understand {part:?}"
-            )));
+            return Err(Failure::bad_request(format!("invalid selector: {part:?}; can't understand {part:?}")));
         };
         let builtin = path == "metadata.name" || (path == "metadata.namespace" && kind.namespaced);
         if !builtin && !kind.selectable.iter().any(|s| s == path) {

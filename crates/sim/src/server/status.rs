@@ -17,13 +17,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason,
-            message: message.into(),
-            details: Value::Null,
-            plain: false,
-        }
+        Self { code, reason, message: message.into(), details: Value::Null, plain: false }
     }
 
     pub(crate) fn body(&self) -> Value {
@@ -40,10 +34,7 @@ impl Failure {
     }
 
     pub(crate) fn unknown_path() -> Self {
-        Self {
-            plain: true,
-            ..Self::new(404, "NotFound", "404 page not found\n")
-        }
+        Self { plain: true, ..Self::new(404, "NotFound", "404 page not found\n") }
     }
 
     pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
@@ -51,21 +42,12 @@ impl Failure {
     }
 
     pub(crate) fn exists(kind: &Kind, name: &str) -> Self {
-        Self::new(
-            409,
-            "AlreadyExists",
-            format!("{} \"{name}\" already exists", kind.resource()),
-        )
-        .about(kind, name)
+        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.resource())).about(kind, name)
     }
 
     pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        Self::new(
-            409,
-            "Conflict",
-            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource()),
-        )
-        .about(kind, name)
+        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource()))
+            .about(kind, name)
     }
 
     pub(crate) fn stale(kind: &Kind, name: &str) -> Self {
@@ -81,11 +63,7 @@ impl Failure {
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        )
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
@@ -97,18 +75,11 @@ impl Failure {
     }
 
     pub(crate) fn invalid(kind: &Kind, name: &str, reason: &str, field: &str, why: &str) -> Self {
-        let mut it = Self::new(
-            422,
-            "Invalid",
-            format!("{} \"{name}\" is invalid: {field}: {why}", qualified(kind)),
-        )
-        .about(kind, name);
+        let mut it = Self::new(422, "Invalid", format!("{} \"{name}\" is invalid: {field}: {why}", qualified(kind)))
+            .about(kind, name);
         if let Some(details) = it.details.as_object_mut() {
             details.insert("kind".into(), json!(kind.kind));
-            details.insert(
-                "causes".into(),
-                json!([{ "reason": reason, "message": why, "field": field }]),
-            );
+            details.insert("causes".into(), json!([{ "reason": reason, "message": why, "field": field }]));
         }
         it
     }
@@ -124,9 +95,5 @@ impl Failure {
 }
 
 fn qualified(kind: &Kind) -> String {
-    if kind.group.is_empty() {
-        kind.kind.clone()
-    } else {
-        format!("{}.{}", kind.kind, kind.group)
-    }
+    if kind.group.is_empty() { kind.kind.clone() } else { format!("{}.{}", kind.kind, kind.group) }
 }

@@ -23,11 +23,7 @@ impl Key {
     /// A key from its three parts.
     #[must_use]
     pub fn new(resource: &str, namespace: &str, name: &str) -> Self {
-        Self {
-            resource: resource.into(),
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        Self { resource: resource.into(), namespace: namespace.into(), name: name.into() }
     }
 }
 
@@ -93,9 +89,7 @@ impl Store {
         let (resource, namespace) = (resource.to_owned(), namespace.to_owned());
         self.objects
             .range((Bound::Included(from), Bound::Unbounded))
-            .take_while(move |(k, _)| {
-                k.resource == resource && (namespace.is_empty() || k.namespace == namespace)
-            })
+            .take_while(move |(k, _)| k.resource == resource && (namespace.is_empty() || k.namespace == namespace))
     }
 
     /// The same as it was at revision `rev`.
@@ -150,13 +144,7 @@ impl Store {
             self.unindex(&key, before);
         }
         self.index(&key, &value);
-        self.record(Event {
-            rev: self.rev,
-            key,
-            before,
-            object: value.clone(),
-            deleted: false,
-        });
+        self.record(Event { rev: self.rev, key, before, object: value.clone(), deleted: false });
         value
     }
 

@@ -69,6 +69,9 @@ pub(crate) fn write(
 
 fn delete_options(asked: &Asked) -> Result<Value, Failure> {
     let mut options = if asked.body.is_empty() { json!({}) } else { asked.json()? };
+    if !options.is_object() {
+        return Err(Failure::bad_request("the delete options are not an object"));
+    }
     let given = asked.query.get("propagationPolicy");
     if !given.is_empty() {
         options["propagationPolicy"] = json!(given);
@@ -86,17 +89,10 @@ fn delete_all(core: &mut Core, asked: &Asked, target: &Target, call: &Call) -> R
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect();
     for (key, _) in &chosen {
-        let one = Call {
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            ..call.clone()
-        };
+        let one = Call { namespace: key.namespace.clone(), name: key.name.clone(), ..call.clone() };
         core.delete(&one, &options)?;
     }
-    let items: Vec<Value> = chosen
-        .iter()
-        .map(|(_, v)| listed(target, v, Negotiated::Whole))
-        .collect();
+    let items: Vec<Value> = chosen.iter().map(|(_, v)| listed(target, v, Negotiated::Whole)).collect();
     let (api_version, kind) = Negotiated::Whole.list_type(&target.kind, &target.version);
     Ok((
         200,
@@ -183,18 +179,14 @@ fn list(core: &Core, asked: &Asked, target: &Target, shown: Negotiated, seen: u6
         if exact {
             at = wanted.min(seen);
             if at < core.store.compacted {
-                return Err(Failure::expired(format!(
-                    "The resourceVersion for the provided list is too old: {at}"
-                )));
+                return Err(Failure::expired(format!("The resourceVersion for the provided list is too old: {at}")));
             }
         }
     }
     let limit = query.number("limit")?.filter(|l| *l > 0).and_then(|l| usize::try_from(l).ok());
     let all = core.store.range_at(at, &target.kind.resource(), &target.namespace);
-    let mut rest = all
-        .into_iter()
-        .filter(|(k, v)| after.as_ref().is_none_or(|a| k > a) && selector.matches(v))
-        .peekable();
+    let mut rest =
+        all.into_iter().filter(|(k, v)| after.as_ref().is_none_or(|a| k > a) && selector.matches(v)).peekable();
     let mut items = Vec::new();
     let mut last = None;
     while limit.is_none_or(|l| items.len() < l) {
@@ -212,10 +204,7 @@ fn list(core: &Core, asked: &Asked, target: &Target, shown: Negotiated, seen: u6
         }
     }
     let (api_version, kind) = shown.list_type(&target.kind, &target.version);
-    Ok(Answer::Json(
-        200,
-        json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "items": items }),
-    ))
+    Ok(Answer::Json(200, json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "items": items })))
 }
 
 fn watch(

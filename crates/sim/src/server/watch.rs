@@ -8,13 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    Inner, Line,
-    http::Negotiated,
-    kinds::Kind,
-    select::Selector,
-    status::Failure,
-    store::Event,
-    write::in_version,
+    Inner, Line, http::Negotiated, kinds::Kind, select::Selector, status::Failure, store::Event, write::in_version,
 };
 
 /// How long the server waits between bookmarks, and how long before its end it sends the last.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     apply::Apply,
     builtin,
+    check::check_name,
     kinds::{CRDS, Kind, NAMESPACES, Registry, from_crd},
     managed::record_update,
     patch::{PatchKind, patched},
@@ -134,10 +135,8 @@ impl Core {
         schema::validate(object, &kind.schema, "", &mut wrong);
         if let Some(first) = wrong.first() {
             let mut failure = Failure::invalid(kind, &call.name, first.reason, &first.field, &first.why);
-            failure.details["causes"] = wrong
-                .iter()
-                .map(|w| json!({ "reason": w.reason, "message": w.why, "field": w.field }))
-                .collect();
+            failure.details["causes"] =
+                wrong.iter().map(|w| json!({ "reason": w.reason, "message": w.why, "field": w.field })).collect();
             return Err(failure);
         }
         if kind.resource() == CRDS && from_crd(object, 0).is_none() {
@@ -174,13 +173,13 @@ impl Core {
             return self.apply(call, body);
         }
         if call.force.is_some() {
-            return Err(options_error("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch"));
+            return Err(options_error(
+                "force",
+                "FieldValueForbidden",
+                "Forbidden: may not be specified for non-apply patch",
+            ));
         }
-        let old = self
-            .store
-            .get(&call.key())
-            .cloned()
-            .ok_or_else(|| Failure::not_found(&call.kind, &call.name))?;
+        let old = self.store.get(&call.key()).cloned().ok_or_else(|| Failure::not_found(&call.kind, &call.name))?;
         let served = self.served(call, &old);
         let mut object = patched(&served, patch, body)?;
         self.check_type(call, &mut object)?;
@@ -195,7 +194,11 @@ impl Core {
 
     fn apply(&mut self, call: &Call, body: &Value) -> Written {
         if !call.explicit_manager {
-            return Err(options_error("fieldManager", "FieldValueRequired", "Required value: is required for apply patch"));
+            return Err(options_error(
+                "fieldManager",
+                "FieldValueRequired",
+                "Required value: is required for apply patch",
+            ));
         }
         let mut config = body.clone();
         if !config.is_object() {
@@ -207,11 +210,7 @@ impl Core {
             }
         }
         self.check_type(call, &mut config)?;
-        if config
-            .pointer("/metadata/managedFields")
-            .and_then(Value::as_array)
-            .is_some_and(|list| !list.is_empty())
-        {
+        if config.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(|list| !list.is_empty()) {
             return Err(Failure::bad_request("metadata.managedFields must be nil"));
         }
         if let Some(name) = text(&config, "/metadata/name").filter(|n| *n != call.name) {
@@ -237,7 +236,8 @@ impl Core {
                 return Err(Failure::not_found(&call.kind, &call.name));
             }
             if let Some(uid) = text(&config, "/metadata/uid") {
-                let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                let why =
+                    format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
                 return Err(Failure::conflict(&call.kind, &call.name, &why));
             }
             self.check_namespace(call)?;
@@ -270,10 +270,7 @@ impl Core {
     /// The common end of every write on an object that exists.
     fn update(&mut self, call: &Call, old: &Arc<Value>, mut object: Value, booked: bool) -> Written {
         let (kind, name) = (&call.kind, &call.name);
-        for (pointer, given) in [
-            ("/metadata/name", name.as_str()),
-            ("/metadata/namespace", call.namespace.as_str()),
-        ] {
+        for (pointer, given) in [("/metadata/name", name.as_str()), ("/metadata/namespace", call.namespace.as_str())] {
             if let Some(there) = text(&object, pointer).filter(|t| *t != given) {
                 let what = pointer.rsplit('/').next().unwrap_or_default();
                 return Err(Failure::bad_request(format!(
@@ -290,6 +287,12 @@ impl Core {
             && Some(rv) != text(old, "/metadata/resourceVersion")
         {
             return Err(Failure::stale(kind, name));
+        }
+        if let Some(time) = text(&object, "/metadata/deletionTimestamp")
+            && Some(time) != text(old, "/metadata/deletionTimestamp")
+        {
+            let why = format!("Invalid value: {time:?}: field is immutable");
+            return Err(Failure::invalid(kind, name, "FieldValueInvalid", "metadata.deletionTimestamp", &why));
         }
         let reset = object.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty);
         let managed = object.pointer("/metadata/managedFields").cloned();
@@ -381,26 +384,6 @@ impl Core {
         Ok(())
     }
 
-    fn check_finalizers(&self, call: &Call, old: &Value, object: &Value) -> Result<(), Failure> {
-        if !deleting(old) {
-            return Ok(());
-        }
-        let had = finalizers(old);
-        let added: Vec<String> = finalizers(object).into_iter().filter(|f| !had.contains(f)).collect();
-        if added.is_empty() {
-            return Ok(());
-        }
-        Err(Failure::invalid(
-            &call.kind,
-            &call.name,
-            "FieldValueForbidden",
-            "metadata.finalizers",
-            &format!(
-                "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
-            ),
-        ))
-    }
-
     pub(crate) fn delete(&mut self, call: &Call, options: &Value) -> Written {
         let key = call.key();
         let old = self.store.get(&key).cloned().ok_or_else(|| Failure::not_found(&call.kind, &call.name))?;
@@ -409,7 +392,8 @@ impl Core {
             if let Some(wanted) = text(options, &format!("/preconditions/{field}"))
                 && wanted != have
             {
-                let why = format!("Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {have}");
+                let why =
+                    format!("Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {have}");
                 return Err(Failure::conflict(&call.kind, &call.name, &why));
             }
         }
@@ -467,7 +451,7 @@ impl Core {
             meta.insert("generation".into(), json!(generation + 1));
         }
         if key.resource == NAMESPACES {
-            object["status"]["phase"] = json!("Terminating");
+            builtin::put(&mut object, &["status", "phase"], json!("Terminating"));
         }
         Some(self.commit(key.clone(), object))
     }
@@ -508,109 +492,6 @@ impl Core {
     pub(crate) fn served(&self, call: &Call, object: &Arc<Value>) -> Value {
         in_version(&call.kind, &call.version, object)
     }
-
-    fn check_type(&self, call: &Call, object: &mut Value) -> Result<(), Failure> {
-        let wanted = [("apiVersion", call.kind.api_version(&call.version)), ("kind", call.kind.kind.clone())];
-        let Some(map) = object.as_object_mut() else {
-            return Err(Failure::bad_request("the body of the request is not an object"));
-        };
-        for (field, value) in wanted {
-            match map.get(field).and_then(Value::as_str) {
-                None | Some("") => {
-                    map.insert(field.into(), json!(value));
-                }
-                Some(there) if there == value => {}
-                Some(there) => {
-                    return Err(Failure::bad_request(format!(
-                        "the {field} in the data ({there}) does not match the expected {field} ({value})"
-                    )));
-                }
-            }
-        }
-        if call.version != call.kind.storage_version() {
-            map.insert("apiVersion".into(), json!(call.kind.api_version(call.kind.storage_version())));
-        }
-        match map.entry("metadata").or_insert_with(|| json!({})) {
-            Value::Object(_) => {}
-            other if other.is_null() => *other = json!({}),
-            _ => return Err(Failure::bad_request("metadata is not an object")),
-        }
-        if let Some(ns) = text(object, "/metadata/namespace").filter(|ns| !ns.is_empty())
-            && ns != call.namespace
-        {
-            return Err(Failure::bad_request(format!(
-                "the namespace of the provided object ({ns}) does not match the namespace sent on the request ({})",
-                call.namespace
-            )));
-        }
-        Ok(())
-    }
-
-    fn check_namespace(&self, call: &Call) -> Result<(), Failure> {
-        if !call.kind.namespaced {
-            return Ok(());
-        }
-        let key = Key::new(NAMESPACES, "", &call.namespace);
-        match (self.store.get(&key), self.registry.get(NAMESPACES)) {
-            (None, Some(kind)) => Err(Failure::not_found(kind, &call.namespace)),
-            (Some(ns), _) if deleting(ns) => {
-                let mut failure = Failure::new(
-                    403,
-                    "Forbidden",
-                    format!(
-                        "{} \"{}\" is forbidden: unable to create new content in namespace {} because it is being terminated",
-                        call.kind.resource(),
-                        call.name,
-                        call.namespace
-                    ),
-                )
-                .about(&call.kind, &call.name);
-                failure.details["causes"] = json!([{
-                    "reason": "NamespaceTerminating", "field": "metadata.namespace",
-                    "message": format!("namespace {} is being terminated", call.namespace),
-                }]);
-                Err(failure)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn name_of(&mut self, call: &Call, object: &Value) -> Result<String, Failure> {
-        let given = text(object, "/metadata/name").unwrap_or_default();
-        let name = if given.is_empty() {
-            match text(object, "/metadata/generateName").filter(|p| !p.is_empty()) {
-                Some(prefix) => format!("{prefix}{}", self.rng.suffix()),
-                None => {
-                    return Err(Failure::invalid(
-                        &call.kind,
-                        "",
-                        "FieldValueRequired",
-                        "metadata.name",
-                        "Required value: name or generateName is required",
-                    ));
-                }
-            }
-        } else {
-            given.to_owned()
-        };
-        check_name(&call.kind, &name)?;
-        Ok(name)
-    }
-}
-
-fn check_name(kind: &Kind, name: &str) -> Result<(), Failure> {
-    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let inner = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.');
-    if inner && name.len() <= 253 && edge(name.chars().next()) && edge(name.chars().last()) {
-        return Ok(());
-    }
-    Err(Failure::invalid(
-        kind,
-        name,
-        "FieldValueInvalid",
-        "metadata.name",
-        &format!("Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"),
-    ))
 }
 
 fn uid_words(given: &str, old: &Value) -> String {
@@ -619,11 +500,7 @@ fn uid_words(given: &str, old: &Value) -> String {
 }
 
 fn options_error(field: &str, reason: &str, why: &str) -> Failure {
-    let mut failure = Failure::new(
-        422,
-        "Invalid",
-        format!("PatchOptions.meta.k8s.io \"\" is invalid: {field}: {why}"),
-    );
+    let mut failure = Failure::new(422, "Invalid", format!("PatchOptions.meta.k8s.io \"\" is invalid: {field}: {why}"));
     failure.details = json!({
         "group": "meta.k8s.io", "kind": "PatchOptions",
         "causes": [{ "reason": reason, "message": why, "field": field }],
