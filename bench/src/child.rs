@@ -11,6 +11,8 @@ use tokio::process::{Child, Command};
 /// A running child; dropping it kills it.
 pub struct Process {
     child: Child,
+    // Ends the child when this program is killed and cannot do it itself; see [`guard`].
+    _guard: Child,
     pid: u32,
     name: String,
     log: PathBuf,
@@ -78,6 +80,17 @@ pub fn free_address() -> Result<String> {
     Ok(socket.local_addr().context("looking for a free port")?.to_string())
 }
 
+/// A shell that waits on a pipe this program holds: a closed pipe is the one trace even a killed program leaves.
+fn guard(pid: u32) -> std::io::Result<Child> {
+    Command::new("sh")
+        .args(["-c", "read -r _; kill -TERM \"$0\"", &pid.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+}
+
 impl Process {
     /// Starts a command with both outputs appended to `log`.
     pub fn start(name: &str, argv: &[String], log: &Path) -> Result<Self> {
@@ -99,7 +112,8 @@ impl Process {
         let (started, started_us) = (Instant::now(), now_us());
         let child = command.spawn().with_context(|| format!("starting {name} ({program})"))?;
         let pid = child.id().with_context(|| format!("{name} ended at once"))?;
-        Ok(Self { child, pid, name: name.to_owned(), log: log.to_owned(), started, started_us })
+        let _guard = guard(pid).with_context(|| format!("starting the guard of {name}"))?;
+        Ok(Self { child, _guard, pid, name: name.to_owned(), log: log.to_owned(), started, started_us })
     }
 
     /// Its process id.

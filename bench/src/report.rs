@@ -132,7 +132,8 @@ impl Report {
         let all: Vec<&Leg> = empty.iter().chain(&legs).collect();
         let oracle: Vec<String> =
             all.iter().flat_map(|l| l.oracle.iter().map(move |w| format!("{}: {w}", named(l)))).collect();
-        let w = ceilings.iter().enumerate().map(|(n, c)| (format!("W after pair {n}"), c.disturbed, c.load_average));
+        let moment = |n: usize| if n == 0 { "W before pair 1".to_owned() } else { format!("W after pair {n}") };
+        let w = ceilings.iter().enumerate().map(|(n, c)| (moment(n), c.disturbed, c.load_average));
         let disturbed: Vec<String> = all
             .iter()
             .map(|l| (named(l), l.disturbed, l.load_average))
@@ -299,4 +300,88 @@ fn commit() -> Option<String> {
     let out = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
     let text = String::from_utf8(out.stdout).ok()?.trim().to_owned();
     (out.status.success() && !text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::{run, scenario};
+    use clap::Parser;
+
+    fn args(extra: &[&str]) -> Run {
+        match Cli::parse_from([&["berth-bench", "run", "--objects", "10000"], extra].concat()).command {
+            Command::Run(r) => *r,
+            other => panic!("not a run: {other:?}"),
+        }
+    }
+
+    fn leg(side: &str, pair: usize, settled: f64) -> Leg {
+        Leg {
+            side: side.into(),
+            pair,
+            exec_to_ready_ms: Some(10.0),
+            exec_to_settled_ms: Some(settled),
+            rss_idle_kib: Some(30 << 10),
+            idle_cpu_percent: Some(0.0),
+            stop_ms: Some(5.0),
+            ..Leg::default()
+        }
+    }
+
+    fn report(args: &Run, legs: Vec<Leg>) -> Report {
+        let scenario = scenario::all().remove(0);
+        let sides = ["subject", "peer"].map(|name| Side { name, command: vec!["x".into()] });
+        let binary = Binary { path: "x".into(), bytes: 1, stripped_bytes: Some(1), is_static: true };
+        let primed = vec![Primed { side: "subject".into(), writes: 0, seconds: 1.0 }];
+        Report::new(args, scenario.as_ref(), &sides, binary, Vec::new(), None, primed, legs)
+    }
+
+    #[test]
+    fn the_ratio_is_the_median_of_pairs_with_its_extremes() {
+        let mut legs = Vec::new();
+        for (pair, (ours, theirs)) in [(100.0, 200.0), (100.0, 400.0), (300.0, 300.0)].into_iter().enumerate() {
+            legs.push(leg("subject", pair + 1, ours));
+            legs.push(leg("peer", pair + 1, theirs));
+        }
+        let r = report(&args(&[]), legs);
+        let ratio = r.ratios["exec to settled, ms"];
+        assert_eq!((ratio.median, ratio.min, ratio.max, ratio.samples), (0.5, 0.25, 1.0, 3));
+        assert_eq!(r.figures["peer"]["exec to settled, ms"].median, 300.0);
+        assert_eq!((r.result, run::exit_code(&r, &args(&[]))), (Result::Passed, 0));
+        assert!(r.tables().contains("0.50 (0.25 to 1)"), "{}", r.tables());
+    }
+
+    #[test]
+    fn a_disturbed_run_is_marked_whether_it_is_allowed_or_not() {
+        let mut busy = leg("subject", 1, 100.0);
+        (busy.disturbed, busy.load_average) = (true, 2.5);
+        for (extra, code) in [(&[][..], 3), (&["--allow-disturbed"][..], 0)] {
+            let a = args(extra);
+            let r = report(&a, vec![busy.clone()]);
+            assert_eq!((r.result, run::exit_code(&r, &a)), (Result::Disturbed, code));
+            assert!(r.tables().contains("DISTURBED subject pair 1: load average 2.50"));
+            assert_eq!(serde_json::to_value(&r).unwrap()["result"], "disturbed");
+        }
+    }
+
+    #[test]
+    fn a_wrong_end_fails_the_run_whatever_else_is_allowed() {
+        let mut wrong = leg("peer", 1, 1.0);
+        wrong.disturbed = true;
+        wrong.oracle.push("1 objects lost, for example a".into());
+        let a = args(&["--allow-disturbed"]);
+        let r = report(&a, vec![leg("subject", 1, 1.0), wrong]);
+        assert_eq!((r.result, run::exit_code(&r, &a)), (Result::Failed, 1));
+        assert!(r.tables().contains("WRONG peer pair 1: 1 objects lost"));
+    }
+
+    #[test]
+    fn a_missed_budget_fails_only_when_it_is_a_gate() {
+        let slow = || vec![leg("subject", 1, 6000.0)];
+        let (open, gated) = (args(&[]), args(&["--gate"]));
+        assert_eq!(run::exit_code(&report(&open, slow()), &open), 0);
+        assert_eq!(run::exit_code(&report(&gated, slow()), &gated), 1);
+        assert!(report(&open, slow()).tables().contains("FAIL"));
+    }
 }
