@@ -5,7 +5,6 @@
 //! errors of an object are told at once, each with the path of its field, in the API server's own form. Nothing that
 //! comes in can make the server fail: what cannot be decoded is refused with a sentence.
 
-mod field;
 mod merge;
 
 use std::collections::BTreeMap;
@@ -27,8 +26,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use field::{ErrorKind, FieldError, FieldPath};
-
+pub use crate::field::{FaultKind, FieldError, FieldPath};
 use crate::serve::Failure;
 
 /// The largest object that is admitted, without its managed fields.
@@ -266,20 +264,30 @@ fn parse(body: &[u8]) -> Result<Incoming, String> {
     let envelope: Envelope = serde_json::from_slice(body)
         .map_err(|error| format!("cannot decode the AdmissionReview: {}", brief(&error)))?;
     if (envelope.api_version.as_str(), envelope.kind.as_str()) != ("admission.k8s.io/v1", "AdmissionReview") {
-        let (version, kind) = (field::shorten(&envelope.api_version), field::shorten(&envelope.kind));
-        return Err(format!("expected admission.k8s.io/v1 AdmissionReview, got {version:?} {kind:?}"));
+        let got = cut(&format!("{:?} {:?}", envelope.api_version, envelope.kind));
+        return Err(format!("expected admission.k8s.io/v1 AdmissionReview, got {got}"));
     }
     envelope.request.ok_or_else(|| "the AdmissionReview holds no request".to_owned())
 }
 
 /// What the decoder says, without the tail of a value it quotes.
 fn brief(error: &serde_json::Error) -> String {
-    let text = error.to_string();
+    cut(&error.to_string())
+}
+
+fn cut(text: &str) -> String {
     let mut short: String = text.chars().take(200).collect();
     if text.chars().nth(200).is_some() {
         short.push('…');
     }
     short
+}
+
+/// One error as the API server lists it; the field has an entry of its own, so it is not repeated.
+fn cause(error: &FieldError) -> Value {
+    let text = error.to_string();
+    let message = text.strip_prefix(error.path.as_str()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&text);
+    json!({"reason": error.kind.reason(), "message": message, "field": error.path.as_str()})
 }
 
 impl Incoming {
@@ -335,7 +343,7 @@ impl Incoming {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let causes: Vec<Value> = errors.iter().take(ERRORS_SHOWN).map(FieldError::cause).collect();
+        let causes: Vec<Value> = errors.iter().take(ERRORS_SHOWN).map(cause).collect();
         let mut refused = Outcome::refused(422, "Invalid", format!("{qualified} {name:?} is invalid: {list}"));
         refused.details = Some(json!({"name": name, "group": group, "kind": kind, "causes": causes}));
         refused

@@ -34,24 +34,24 @@ fn webhooks() -> Router {
             let spec = FieldPath::new("spec");
             let Some(thing) = &review.object else {
                 if review.old.as_ref().is_some_and(|old| old.spec.size == Some(99)) {
-                    verdict.errors.push(FieldError::forbidden(&spec.child("size"), "99 may not be deleted"));
+                    verdict.errors.push(FieldError::forbidden(spec.field("size"), "99 may not be deleted"));
                 }
                 return verdict;
             };
             match thing.spec.size {
-                None => verdict.errors.push(FieldError::required(&spec.child("size"), "")),
+                None => verdict.errors.push(FieldError::required(spec.field("size"), "must be given")),
                 Some(size) if size > 100 => {
-                    verdict.errors.push(FieldError::invalid(&spec.child("size"), &size, "at most 100"));
+                    verdict.errors.push(FieldError::invalid(spec.field("size"), &size.to_string(), "is more than 100"));
                 }
                 Some(size) => assert_ne!(size, 13, "a bug of the room"),
             }
             for (index, host) in thing.spec.hosts.iter().enumerate() {
                 if host.is_empty() {
-                    verdict.errors.push(FieldError::required(&spec.child("hosts").index(index), ""));
+                    verdict.errors.push(FieldError::required(spec.field("hosts").index(index), "must not be empty"));
                 }
             }
             if thing.spec.token == "canary" {
-                verdict.errors.push(FieldError::invalid_secret(&spec.child("token"), "this one leaked"));
+                verdict.errors.push(FieldError::with(spec.field("token"), FaultKind::Invalid, "has leaked"));
             }
             if let Some(old) = &review.old
                 && old.spec.size != thing.spec.size
@@ -98,12 +98,12 @@ async fn all_errors_are_told_at_once_in_the_api_servers_form() {
         response,
         json!({"uid": "u-1", "allowed": false, "status": {
             "status": "Failure", "code": 422, "reason": "Invalid",
-            "message": "Thing.berth.dev \"one\" is invalid: [spec.size: Invalid value: 101: at most 100, \
-                spec.hosts[1]: Required value, spec.hosts[2]: Required value]",
+            "message": "Thing.berth.dev \"one\" is invalid: [spec.size: \"101\" is more than 100, \
+                spec.hosts[1]: must not be empty, spec.hosts[2]: must not be empty]",
             "details": {"name": "one", "group": "berth.dev", "kind": "Thing", "causes": [
-                {"reason": "FieldValueInvalid", "message": "Invalid value: 101: at most 100", "field": "spec.size"},
-                {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.hosts[1]"},
-                {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.hosts[2]"},
+                {"reason": "FieldValueInvalid", "message": "\"101\" is more than 100", "field": "spec.size"},
+                {"reason": "FieldValueRequired", "message": "must not be empty", "field": "spec.hosts[1]"},
+                {"reason": "FieldValueRequired", "message": "must not be empty", "field": "spec.hosts[2]"},
             ]},
         }})
     );
@@ -195,7 +195,7 @@ async fn a_secret_value_is_not_in_the_answer() {
     let object = json!({"spec": {"size": 1, "token": "canary"}});
     let response = verdict("/validate/thing", &review("CREATE", object, json!(null))).await;
     assert!(!response.to_string().contains("canary"), "{response}");
-    assert!(response["status"]["message"].as_str().unwrap().contains("spec.token: Invalid value: this one leaked"));
+    assert!(response["status"]["message"].as_str().unwrap().contains("spec.token: has leaked"));
 }
 
 #[tokio::test]
