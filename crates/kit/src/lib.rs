@@ -13,6 +13,7 @@ pub mod fault;
 pub mod feed;
 pub mod field;
 pub mod gates;
+pub mod http;
 pub mod kinds;
 pub mod manager;
 pub mod queue;
