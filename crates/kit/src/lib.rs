@@ -15,6 +15,7 @@ pub mod field;
 pub mod gates;
 pub mod http;
 pub mod kinds;
+pub mod lease;
 pub mod manager;
 pub mod queue;
 pub mod rights;
