@@ -74,7 +74,7 @@ pub struct Run {
     /// Where the JSON document goes; standard output without it.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Short waits and few requests: proves that everything works, its figures mean little.
+    /// Short waits, few requests, W only once: proves that everything works, its figures mean little.
     #[arg(long)]
     pub quick: bool,
     /// Length of the idle window; 300, or 20 with --quick.

@@ -72,7 +72,7 @@ pub struct Report {
     pub binary: Binary,
     /// How W was measured.
     pub ceiling_setup: CeilingSetup,
-    /// W before the first pair and after each pair.
+    /// W before the first pair and after each pair; only the first with `quick`.
     pub ceilings: Vec<Ceiling>,
     /// The subject without objects.
     pub empty: Option<Leg>,
