@@ -1,2 +1,81 @@
-//! Entry point.
-fn main() {}
+//! `berth`: one operator that gives every Cluster API machine and cluster its place on infrastructure.
+
+mod cli;
+mod doctor;
+mod generate;
+mod rooms;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use cli::{Cli, Command};
+
+/// Everything went well.
+const FINE: u8 = 0;
+/// It was tried and failed; the message says what.
+const FAILED: u8 = 1;
+/// The command line or a file named on it is wrong; nothing was done.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    // `kubectl berth …` runs `kubectl-berth …`: the same program under another name.
+    let cli = Cli::parse();
+    // Two providers in one process would panic at the first handshake, so choose before anything else.
+    let chosen = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    debug_assert!(chosen.is_ok(), "nothing else installs a provider");
+    let code = match cli.command {
+        Command::Run(options) => on_runtime(run::run(*options)),
+        Command::Doctor(options) => on_runtime(doctor::doctor(options)),
+        Command::Crds(options) => finish(generate::crds(&options)),
+        Command::Rbac(options) => finish(generate::rbac(&options)),
+        Command::Webhooks(options) => finish(generate::webhooks(&options)),
+        Command::Version(options) => finish(cli::version(&options)),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "berth", &mut std::io::stdout());
+            FINE
+        }
+    };
+    ExitCode::from(code)
+}
+
+/// A mistake of the caller, as opposed to something that went wrong: exit code 2 instead of 1.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// An outcome that has an exit code of its own.
+#[derive(Debug)]
+struct Code(u8);
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Ok(())
+    }
+}
+
+impl std::error::Error for Code {}
+
+fn on_runtime(work: impl Future<Output = anyhow::Result<()>>) -> u8 {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    match runtime {
+        Ok(runtime) => finish(runtime.block_on(work)),
+        Err(error) => finish(Err(anyhow::Error::new(error).context("starting the runtime"))),
+    }
+}
+
+fn finish(result: anyhow::Result<()>) -> u8 {
+    let Err(error) = result else { return FINE };
+    if let Some(Code(code)) = error.downcast_ref::<Code>() {
+        return *code;
+    }
+    eprintln!("berth: {error:#}");
+    if error.chain().any(|cause| cause.is::<Usage>()) { USAGE } else { FAILED }
+}

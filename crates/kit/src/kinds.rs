@@ -99,7 +99,8 @@ impl Kinds {
         };
         match answer {
             Ok(list) => Ok(list.resources.iter().any(|r| r.name == kind.plural)),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+            // An unknown group is answered with plain text, not with a Status, so only the code tells.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
             Err(error) => Err(Box::new(error)),
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::feed::{Feed, Project, Scope};
 use crate::gates::Gates;
 use crate::kinds::{Kind, Kinds};
+use crate::lease::{Leadership, Standing};
 use crate::room::{Driver, Meter, Room};
 use crate::telemetry::Metrics;
 
@@ -87,9 +88,6 @@ pub enum Error {
     /// Two rooms asked for the same kind in different shapes: that would be two watches.
     #[error("the kind {0} is already followed with another projection")]
     KindTaken(Kind),
-    /// Leadership was lost; another process decides now.
-    #[error("leadership was lost")]
-    LeadershipLost,
     /// The signal handlers could not be installed.
     #[error("installing signal handlers")]
     Signals(#[source] std::io::Error),
@@ -110,7 +108,7 @@ pub struct Manager {
     started: Mutex<Option<Incoming>>,
     feeds: Mutex<HashMap<Kind, AnyFeed>>,
     queues: Arc<Mutex<Vec<Pause>>>,
-    leading: watch::Sender<bool>,
+    leadership: Mutex<Leadership>,
 }
 
 impl Manager {
@@ -118,6 +116,7 @@ impl Manager {
     #[must_use]
     pub fn new(client: Client, clock: Clock, gates: Gates, metrics: Metrics, options: Options) -> Arc<Self> {
         let (start, started) = mpsc::unbounded_channel();
+        let leadership = Leadership::alone(clock.clone());
         let manager = Arc::new(Self {
             kinds: Kinds::new(client.clone()),
             meter: Meter::new(&metrics),
@@ -132,7 +131,7 @@ impl Manager {
             started: Mutex::new(Some(started)),
             feeds: Mutex::new(HashMap::new()),
             queues: Arc::new(Mutex::new(Vec::new())),
-            leading: watch::channel(true).0,
+            leadership: Mutex::new(leadership),
         });
         let kinds = manager.kinds.clone();
         manager.spawn(Stage::Watch, "kinds", |stop| kinds.run(stop));
@@ -223,7 +222,7 @@ impl Manager {
     {
         let work = Arc::clone(driver.work());
         let pause: Pause = Box::new(move |paused| if paused { work.pause() } else { work.resume() });
-        pause(!*self.leading.borrow());
+        pause(!self.leadership().leads());
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
         let (driver, workers) = (Arc::clone(driver), self.options.workers.max(1));
         self.spawn(Stage::Decide, &format!("room {}", R::NAME), |stop| async move {
@@ -239,23 +238,38 @@ impl Manager {
         });
     }
 
-    /// Decides only while `leading` says so. Call before rooms are driven.
-    pub fn follow(&self, mut leading: watch::Receiver<bool>) {
-        self.leading.send_replace(*leading.borrow_and_update());
-        let (queues, ours) = (Arc::clone(&self.queues), self.leading.clone());
+    /// Decides only while `leadership` says so. Call before rooms are driven.
+    pub fn follow(&self, leadership: Leadership) {
+        let mut standing = leadership.standing();
+        *self.leadership.lock().unwrap_or_else(PoisonError::into_inner) = leadership;
+        let queues = Arc::clone(&self.queues);
+        let gate = self.gates.gate("leadership");
         self.spawn(Stage::Decide, "leadership", |stop| async move {
             loop {
-                let now = *leading.borrow_and_update();
-                ours.send_replace(now);
+                let now = standing.borrow_and_update().clone();
+                let leading = now == Standing::Leading;
+                // A follower is as ready as a leader: it serves, and it would take over.
+                match &now {
+                    Standing::Leading => gate.ready("this replica decides"),
+                    Standing::Follower { holder: Some(holder) } => gate.waiting(format!("{holder} decides")),
+                    Standing::Follower { holder: None } => gate.waiting("nobody decides yet"),
+                    Standing::Stopping | Standing::Lost => gate.waiting("no longer deciding"),
+                }
                 for pause in queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-                    pause(!now);
+                    pause(!leading);
                 }
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    changed = leading.changed() => if changed.is_err() { return stop.cancelled().await },
+                    changed = standing.changed() => if changed.is_err() { return stop.cancelled().await },
                 }
             }
         });
+    }
+
+    /// Who may decide; ours alone unless [`Manager::follow`] was called.
+    #[must_use]
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Runs until a signal, [`Manager::stop`], or the first task that fails.

@@ -297,7 +297,7 @@ impl Writer {
         fault::point(self.room, "delete", Side::After).await;
         match answer {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(judge("delete", target.to_string(), error)),
         }
     }

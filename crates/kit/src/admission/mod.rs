@@ -6,6 +6,7 @@
 //! comes in can make the server fail: what cannot be decoded is refused with a sentence.
 
 mod merge;
+mod webhook;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -28,6 +29,7 @@ use serde_json::{Value, json};
 
 pub use crate::field::{FaultKind, FieldError, FieldPath};
 use crate::serve::Failure;
+pub use webhook::{Service, Webhook, configuration};
 
 /// The largest object that is admitted, without its managed fields.
 pub const OBJECT_LIMIT: usize = 512 * 1024;

@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::conditions::fold;
 use crate::events::Events;
 use crate::fault::{self, Side};
+use crate::lease::Leadership;
 use crate::manager::Manager;
 use crate::queue::{Priority, Work, spread};
 use crate::write::Writer;
@@ -27,6 +28,9 @@ use crate::write::Writer;
 const OBSERVE: Duration = Duration::from_secs(30);
 /// How long one step may take; the requests inside have shorter deadlines of their own.
 const STEP: Duration = Duration::from_secs(60);
+
+/// A key met without leadership comes back this much later; normally its queue has been paused by then.
+const NOT_LEADING: Duration = Duration::from_secs(1);
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,7 @@ pub struct Driver<R: Room> {
     meter: Meter,
     writer: Writer,
     events: Events,
+    leadership: Leadership,
     resync: Option<Duration>,
     passes: AtomicU64,
 }
@@ -91,6 +96,7 @@ impl<R: Room> Driver<R> {
             meter: manager.meter().clone(),
             writer: Writer::new(manager.client().clone(), R::NAME),
             events: Events::new(manager.client().clone(), R::NAME, Some(manager.instance().to_owned())),
+            leadership: manager.leadership(),
             resync: manager.resync(),
             passes: AtomicU64::new(0),
             room,
@@ -119,7 +125,13 @@ impl<R: Room> Driver<R> {
                 () = stop.cancelled() => return,
                 turn = self.work.next() => match turn { Some(turn) => turn, None => return },
             };
-            self.pass(&turn).await;
+            // The queue is paused when leadership ends, but a process that was itself paused hears of that too late:
+            // the clock is asked before every pass and every step.
+            if self.leadership.leads() {
+                self.pass(&turn).await;
+            } else {
+                self.work.add_after(turn.key().clone(), NOT_LEADING, Priority::Urgent);
+            }
         }
     }
 
@@ -194,6 +206,10 @@ impl<R: Room> Driver<R> {
             }
         };
         for step in plan {
+            if !self.leadership.leads() {
+                acted.trouble = Some(Trouble::NotLeading);
+                return acted;
+            }
             let name = step_name(&step);
             tracing::debug!(step = ?step, "step");
             fault::point(R::NAME, &name, Side::Before).await;

@@ -110,6 +110,8 @@ pub enum Trouble<E> {
     Panicked,
     /// A step took longer than its deadline.
     TimedOut,
+    /// Leadership ended between two steps; whoever leads now goes on.
+    NotLeading,
 }
 
 impl<E: Classify + std::error::Error> Trouble<E> {
@@ -118,6 +120,7 @@ impl<E: Classify + std::error::Error> Trouble<E> {
         match self {
             Self::Failed(error) => error.class(),
             Self::Refused(_) | Self::Panicked | Self::TimedOut => Class::Transient { at_least: None },
+            Self::NotLeading => Class::Stale,
         }
     }
 
@@ -128,6 +131,7 @@ impl<E: Classify + std::error::Error> Trouble<E> {
             Self::Refused(violation) => violation.to_string(),
             Self::Panicked => "panicked".to_owned(),
             Self::TimedOut => "timed out".to_owned(),
+            Self::NotLeading => "no longer leading".to_owned(),
         }
     }
 }

@@ -1,0 +1,266 @@
+//! The command line: one flat set of flags, grouped by what they are about.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::BoolishValueParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use kit::client::Access;
+
+const AFTER: &str = "\
+Exit codes:
+  0  fine
+  1  it was tried and failed; the message says what (doctor: warnings)
+  2  the command line, or a file named on it, is wrong; nothing was done (doctor: failures)
+
+Colour is used on a terminal only, and never when NO_COLOR is set.";
+
+/// One operator that gives every Cluster API machine and cluster its place on infrastructure.
+#[derive(Debug, Parser)]
+#[command(name = "berth", bin_name = "berth", version, after_help = AFTER, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `berth` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the operator until it is stopped.
+    Run(Box<RunOptions>),
+    /// Check a cluster: access, kinds, rights, webhooks, leadership. Says how to fix what is wrong.
+    Doctor(DoctorOptions),
+    /// Print, write or check the CustomResourceDefinitions of Berth's own kinds.
+    Crds(GenerateOptions),
+    /// Print, write or check the rules Berth needs, generated from the rooms' own lists of calls.
+    Rbac(GenerateOptions),
+    /// Print, write or check the admission webhook configurations.
+    Webhooks(GenerateOptions),
+    /// Print the version.
+    Version(OutputOptions),
+    /// Print the completion script of a shell.
+    Completion {
+        /// Which shell.
+        shell: Shell,
+    },
+}
+
+/// Which cluster.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterOptions {
+    /// Kubeconfig file; without it the pod's service account, then KUBECONFIG, then the default file
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+impl ClusterOptions {
+    /// As the client wants it.
+    pub fn access(&self) -> Access {
+        Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+    }
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object per line.
+    Json,
+    /// For people.
+    Text,
+}
+
+/// Flags of `berth run`.
+#[derive(Args, Debug)]
+pub struct RunOptions {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+
+    /// Rooms to run, separated by commas (default: every room of this build; a missing kind is waited for)
+    #[arg(long, value_name = "ROOM", value_delimiter = ',', help_heading = "Work")]
+    pub controllers: Vec<String>,
+    /// Follow only this namespace; repeatable (default: all)
+    #[arg(long, value_name = "NAME", help_heading = "Work")]
+    pub namespace: Vec<String>,
+    /// Objects worked on at once in each room
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Work")]
+    pub workers: u16,
+    /// How often every object is looked at without a reason; 0 = never
+    #[arg(long, value_name = "DURATION", default_value = "10h", value_parser = duration, help_heading = "Work")]
+    pub sync_period: Duration,
+    /// Feature gates as NAME=true|false, separated by commas
+    #[arg(long, value_name = "GATES", value_delimiter = ',', help_heading = "Work")]
+    pub feature_gates: Vec<String>,
+
+    /// Let one of several replicas decide
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new(), help_heading = "Leadership")]
+    pub leader_elect: bool,
+    /// Namespace of the lease `berth` (default: the namespace of the pod or of the kubeconfig)
+    #[arg(long, value_name = "NAME", help_heading = "Leadership")]
+    pub leader_elect_resource_namespace: Option<String>,
+    /// How long a silent leader is still believed
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration, help_heading = "Leadership")]
+    pub leader_elect_lease_duration: Duration,
+
+    /// Address of /metrics; 0 = off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080", help_heading = "Serving")]
+    pub metrics_bind_address: String,
+    /// Address of /healthz and /readyz; 0 = off
+    #[arg(long, value_name = "ADDRESS", default_value = ":9440", help_heading = "Serving")]
+    pub health_addr: String,
+    /// Port of the admission webhooks; 0 = off
+    #[arg(long, value_name = "PORT", default_value_t = 9444, help_heading = "Serving")]
+    pub webhook_port: u16,
+    /// Address the admission webhooks listen on
+    #[arg(long, value_name = "IP", default_value = "::", help_heading = "Serving")]
+    pub webhook_bind_host: std::net::IpAddr,
+    /// Directory with tls.crt and tls.key; both are read again when they change
+    #[arg(long, value_name = "DIR", default_value = "/tmp/runtime-extension/serving-certs", help_heading = "Serving")]
+    pub webhook_cert_dir: PathBuf,
+    /// Make, store and renew the webhooks' certificates without cert-manager
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new(), help_heading = "Serving")]
+    pub webhook_self_signed: bool,
+    /// Service that the self-made certificate is for, in the namespace Berth runs in
+    #[arg(long, value_name = "NAME", default_value = "berth-webhook", help_heading = "Serving")]
+    pub webhook_service: String,
+    /// How long to go on serving after readiness was taken back
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration, help_heading = "Serving")]
+    pub shutdown_delay: Duration,
+
+    /// Form of the log lines
+    #[arg(long, value_name = "FORMAT", default_value = "json", help_heading = "Logs")]
+    pub log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or a filter such as info,kit=debug
+    #[arg(long, value_name = "FILTER", default_value = "info", help_heading = "Logs")]
+    pub log_level: String,
+
+    /// Stop at a named fault point: NAME=hang|panic|exit[:NTH]; builds with debug assertions only
+    #[arg(long, value_name = "POINT", hide = true)]
+    pub fault: Vec<String>,
+
+    #[command(flatten)]
+    pub later: LaterOptions,
+}
+
+/// Flags of rooms that this build does not have: refused by name, so that nobody believes they did something.
+#[derive(Args, Debug)]
+pub struct LaterOptions {
+    #[arg(long, hide = true, value_name = "PORT")]
+    pub runtime_extension_port: Option<String>,
+    #[arg(long, hide = true, value_name = "ENDPOINT")]
+    pub aws_endpoint: Vec<String>,
+    #[arg(long, hide = true, value_name = "VALUE")]
+    pub watch_filter: Option<String>,
+}
+
+impl LaterOptions {
+    /// The first flag that belongs to a room this build does not have, with what it waits for.
+    pub fn refused(&self) -> Option<(&'static str, &'static str)> {
+        let flags = [
+            (self.runtime_extension_port.is_some(), "--runtime-extension-port", "the room `vip`"),
+            (!self.aws_endpoint.is_empty(), "--aws-endpoint", "the rooms `hosts` and `capacity`"),
+            (self.watch_filter.is_some(), "--watch-filter", "a room that reads Cluster API objects"),
+        ];
+        flags.into_iter().find(|(set, ..)| *set).map(|(_, flag, room)| (flag, room))
+    }
+}
+
+/// Flags of `berth doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorOptions {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Namespace Berth runs in
+    #[arg(short, long, value_name = "NAME", default_value = "berth-system")]
+    pub namespace: String,
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+/// How results are printed.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct OutputOptions {
+    /// Form of the output
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub output: Output,
+}
+
+/// Forms of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For programs: stable and versioned.
+    Json,
+}
+
+/// Flags of the commands that generate files.
+#[derive(Args, Debug)]
+pub struct GenerateOptions {
+    /// Write the files of the chart instead of printing
+    #[arg(long, conflicts_with = "check")]
+    pub write: bool,
+    /// Compare with the files of the chart; exit code 1 when they differ
+    #[arg(long)]
+    pub check: bool,
+    /// Directory of the chart
+    #[arg(long, value_name = "DIR", default_value = "chart")]
+    pub chart: PathBuf,
+}
+
+/// `90s`, `5m`, `10h`, `250ms` or `0`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let form = || format!("`{text}` is not a duration such as 250ms, 90s, 5m or 10h");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(form)?;
+    let (number, unit) = text.split_at(unit);
+    let number: u64 = number.parse().map_err(|_| form())?;
+    let millis = match unit {
+        "ms" => Some(number),
+        "s" => number.checked_mul(1_000),
+        "m" => number.checked_mul(60_000),
+        "h" => number.checked_mul(3_600_000),
+        _ => None,
+    };
+    millis.map(Duration::from_millis).ok_or_else(form)
+}
+
+/// Prints the version.
+pub fn version(options: &OutputOptions) -> anyhow::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let rooms: Vec<&str> = crate::rooms::BUILT.iter().map(|room| room.name).collect();
+    let mut out = std::io::stdout().lock();
+    match options.output {
+        Output::Text => writeln!(out, "berth {version} (rooms: {})", rooms.join(", "))?,
+        Output::Json => {
+            let value = serde_json::json!({"apiVersion": "cli.berth.dev/v1", "kind": "Version", "version": version, "rooms": rooms});
+            writeln!(out, "{value:#}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_bad_ones_named() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("10h"), Ok(Duration::from_secs(36_000)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        for bad in ["", "5", "s", "-1s", "5 m", "1d", "99999999999999999999s", "18446744073709551615h"] {
+            assert!(duration(bad).is_err_and(|e| e.contains(bad)), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! `berth doctor`: is everything Berth stands on in place, and if not, what puts it there?
+
+mod checks;
+
+use std::io::{IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::Code;
+use crate::cli::{DoctorOptions, Output};
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// Berth works, but somebody should look.
+    Warning,
+    /// Berth cannot work like this.
+    Failure,
+}
+
+/// One line of the report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How bad it is.
+    pub level: Level,
+    /// What was found.
+    pub found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, level: Level::Ok, found: found.into(), fix: None }
+    }
+
+    fn warn(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, level: Level::Warning, found: found.into(), fix: Some(fix.into()) }
+    }
+
+    fn fail(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, level: Level::Failure, found: found.into(), fix: Some(fix.into()) }
+    }
+}
+
+/// Runs every check and prints the report. The exit code is 0 when all is fine, 1 with warnings, 2 with failures.
+pub async fn doctor(options: DoctorOptions) -> anyhow::Result<()> {
+    let agent = concat!("berth-doctor/", env!("CARGO_PKG_VERSION"));
+    let client = kit::client::connect(&options.cluster.access(), agent).await?;
+    let checks = checks::all(&client, &options.namespace).await;
+    let worst = checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok);
+    let mut out = std::io::stdout();
+    match options.output.output {
+        Output::Json => {
+            let document = serde_json::json!({
+                "apiVersion": "cli.berth.dev/v1", "kind": "Doctor", "result": worst, "checks": checks,
+            });
+            writeln!(out, "{document:#}")?;
+        }
+        Output::Text => {
+            let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            out.write_all(text(&checks, colour).as_bytes())?;
+        }
+    }
+    match worst {
+        Level::Ok => Ok(()),
+        Level::Warning => Err(Code(1).into()),
+        Level::Failure => Err(Code(2).into()),
+    }
+}
+
+/// One line per check, and below what is not fine what to do about it.
+fn text(checks: &[Check], colour: bool) -> String {
+    let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
+    let mut out = String::new();
+    for check in checks {
+        let mark = match check.level {
+            Level::Ok => paint("32", "✓"),
+            Level::Warning => paint("33", "!"),
+            Level::Failure => paint("31", "✗"),
+        };
+        out.push_str(&format!("{mark} {:width$}  {}\n", check.name, check.found));
+        if let Some(fix) = &check.fix {
+            out.push_str(&format!("  {:width$}  → {fix}\n", ""));
+        }
+    }
+    let count = |level| checks.iter().filter(|check| check.level == level).count();
+    out.push_str(&match (count(Level::Warning), count(Level::Failure)) {
+        (0, 0) => format!("{} checks, all fine\n", checks.len()),
+        (warnings, failures) => format!("{} checks, {warnings} to look at, {failures} failed\n", checks.len()),
+    });
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_shows_marks_and_fixes() {
+        let checks = [
+            Check::ok("api", "Kubernetes v1.36.3"),
+            Check::warn("webhooks", "none", "berth webhooks | kubectl apply -f -"),
+            Check::fail("kinds", "missing", "berth crds | kubectl apply --server-side -f -"),
+        ];
+        insta::assert_snapshot!(text(&checks, false), @r"
+        ✓ api       Kubernetes v1.36.3
+        ! webhooks  none
+                    → berth webhooks | kubectl apply -f -
+        ✗ kinds     missing
+                    → berth crds | kubectl apply --server-side -f -
+        3 checks, 1 to look at, 1 failed
+        ");
+    }
+
+    #[test]
+    fn colour_is_only_used_when_asked_for() {
+        let checks = [Check::ok("api", "fine")];
+        assert!(!text(&checks, false).contains('\x1b'));
+        assert!(text(&checks, true).contains('\x1b'));
+    }
+}

@@ -1,0 +1,172 @@
+//! The checks themselves. Each only reads.
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+    SubjectAccessReviewSpec,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kit::class::chain;
+use kit::kinds::{Kind, Kinds};
+use kit::rights::Reach;
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use super::Check;
+use crate::rooms;
+
+/// The oldest server whose fields we rely on.
+const OLDEST_MINOR: u32 = 33;
+
+/// Every check, in the order in which one depends on the next.
+pub async fn all(client: &Client, namespace: &str) -> Vec<Check> {
+    let api = api(client).await;
+    let reachable = api.fix.is_none();
+    let mut checks = vec![api];
+    if reachable {
+        checks.push(kinds(client).await);
+        checks.push(rights(client, namespace).await);
+        checks.push(webhooks(client).await);
+        checks.push(leadership(client, namespace).await);
+    }
+    checks
+}
+
+async fn api(client: &Client) -> Check {
+    let version = match client.apiserver_version().await {
+        Ok(version) => version,
+        Err(error) => {
+            let fix = "check --kubeconfig and --context, and that the server answers `kubectl version`";
+            return Check::fail("api", format!("the API server does not answer: {}", chain(&error)), fix);
+        }
+    };
+    let minor: u32 = version.minor.trim_end_matches('+').parse().unwrap_or_default();
+    let found = format!("Kubernetes {}", version.git_version);
+    if version.major == "1" && minor < OLDEST_MINOR {
+        let fix = format!("Berth is tested with Kubernetes 1.{OLDEST_MINOR} and later");
+        return Check::warn("api", format!("{found} is older than Berth supports"), fix);
+    }
+    Check::ok("api", found)
+}
+
+async fn kinds(client: &Client) -> Check {
+    let kinds = Kinds::new(client.clone());
+    let mut missing = Vec::new();
+    let definitions = api::own::crds();
+    for definition in &definitions {
+        let spec = &definition.spec;
+        for version in spec.versions.iter().filter(|version| version.served) {
+            let kind = Kind {
+                group: spec.group.clone(),
+                version: version.name.clone(),
+                kind: spec.names.kind.clone(),
+                plural: spec.names.plural.clone(),
+            };
+            match kinds.is_served(&kind).await {
+                Ok(true) => {}
+                Ok(false) => missing.push(kind.to_string()),
+                Err(error) => {
+                    return Check::fail("kinds", format!("asking for {kind}: {}", chain(&error)), "try again");
+                }
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Check::ok("kinds", format!("{} kinds of Berth are served", definitions.len()));
+    }
+    let fix = "berth crds | kubectl apply --server-side -f -";
+    Check::fail("kinds", format!("not served: {}", missing.join(", ")), fix)
+}
+
+/// Asks for the operator's own account where it is installed, otherwise for whoever runs the doctor.
+async fn rights(client: &Client, namespace: &str) -> Check {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let account = matches!(accounts.get_opt("berth").await, Ok(Some(_)));
+    let user = account.then(|| format!("system:serviceaccount:{namespace}:berth"));
+    let who = user.clone().unwrap_or_else(|| "the current user".to_owned());
+    let (mut asked, mut denied) = (0usize, Vec::new());
+    for right in rooms::rights() {
+        for (resource, verb) in right.resources.iter().flat_map(|r| right.verbs.iter().map(move |v| (r, v))) {
+            let (plural, part) = resource.split_once('/').unwrap_or((resource, ""));
+            let attributes = ResourceAttributes {
+                group: Some(right.group.to_owned()),
+                resource: Some(plural.to_owned()),
+                subresource: (!part.is_empty()).then(|| part.to_owned()),
+                verb: Some((*verb).to_owned()),
+                namespace: (right.reach == Reach::OwnNamespace).then(|| namespace.to_owned()),
+                ..ResourceAttributes::default()
+            };
+            asked += 1;
+            match allowed(client, user.as_deref(), attributes).await {
+                Ok(true) => {}
+                Ok(false) => denied.push(format!("{verb} {resource}")),
+                Err(error) => {
+                    let fix = "run the doctor as a user who may create subject access reviews";
+                    return Check::warn("rights", format!("cannot be checked: {}", chain(&error)), fix);
+                }
+            }
+        }
+    }
+    if denied.is_empty() {
+        return Check::ok("rights", format!("{who} may make all {asked} kinds of calls the rooms make"));
+    }
+    denied.sort();
+    denied.dedup();
+    let found = format!("{who} may not: {}", denied.join(", "));
+    Check::fail("rights", found, "install or upgrade the chart, whose roles are generated from the same list")
+}
+
+async fn allowed(client: &Client, user: Option<&str>, attributes: ResourceAttributes) -> Result<bool, kube::Error> {
+    let params = PostParams::default();
+    if let Some(user) = user {
+        let spec = SubjectAccessReviewSpec {
+            user: Some(user.to_owned()),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let answer = Api::<SubjectAccessReview>::all(client.clone()).create(&params, &review).await?;
+        return Ok(answer.status.is_some_and(|status| status.allowed));
+    }
+    let spec =
+        SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..SelfSubjectAccessReviewSpec::default() };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let answer = Api::<SelfSubjectAccessReview>::all(client.clone()).create(&params, &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+async fn webhooks(client: &Client) -> Check {
+    let fix = "berth webhooks | kubectl apply -f -   (the chart does this and fills in the certificate authority)";
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let configuration = match configurations.get_opt("berth").await {
+        Ok(Some(configuration)) => configuration,
+        Ok(None) => return Check::warn("webhooks", "none: mistakes show up as conditions only, after the fact", fix),
+        Err(error) => return Check::warn("webhooks", format!("cannot be read: {}", chain(&error)), fix),
+    };
+    let hooks = configuration.webhooks.unwrap_or_default();
+    let untrusted = hooks.iter().filter(|hook| hook.client_config.ca_bundle.as_ref().is_none_or(|b| b.0.is_empty()));
+    let names: Vec<&str> = untrusted.map(|hook| hook.name.as_str()).collect();
+    if !names.is_empty() {
+        let fix = "start Berth with --webhook-self-signed, or let cert-manager inject the authority";
+        return Check::fail("webhooks", format!("no certificate authority in: {}", names.join(", ")), fix);
+    }
+    Check::ok("webhooks", format!("{} registered, each with a certificate authority", hooks.len()))
+}
+
+async fn leadership(client: &Client, namespace: &str) -> Check {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    match leases.get_opt("berth").await {
+        Ok(Some(lease)) => match lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty()) {
+            Some(holder) => Check::ok("leadership", format!("{holder} decides")),
+            None => {
+                let fix = "normal for a few seconds after a replica stopped; then look at the pods' logs";
+                Check::warn("leadership", "the lease has no holder: nobody decides", fix)
+            }
+        },
+        Ok(None) => Check::ok("leadership", format!("no lease in {namespace}: a single replica decides")),
+        Err(error) => {
+            Check::warn("leadership", format!("cannot be read: {}", chain(&error)), "run the doctor with more rights")
+        }
+    }
+}

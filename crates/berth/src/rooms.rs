@@ -1,0 +1,75 @@
+//! Which rooms there are, which of them this build has, and what each needs.
+
+use kit::admission::{Admission, Webhook};
+use kit::manager::{self, Manager};
+use kit::rights::Right;
+
+use crate::Usage;
+
+/// Every room's name; those without an entry in [`BUILT`] are refused by name.
+pub const NAMES: [&str; 6] = ["vip", "claims", "machines", "hosts", "capacity", "clusters"];
+
+/// One room of this build.
+pub struct Room {
+    /// Its name in `--controllers`.
+    pub name: &'static str,
+    /// Adds it to a manager.
+    pub mount: fn(&Manager) -> Result<(), manager::Error>,
+    /// What it asks of the API server.
+    pub rights: &'static [Right],
+    /// What it checks at admission.
+    pub webhooks: &'static [Webhook],
+    /// Adds those checks.
+    pub admit: fn(Admission) -> Admission,
+}
+
+/// The rooms of this build.
+pub const BUILT: &[Room] = &[Room {
+    name: "claims",
+    mount: claim_kind::mount,
+    rights: claim_kind::rights::RIGHTS,
+    webhooks: claim_kind::admit::WEBHOOKS,
+    admit: claim_kind::admit::register,
+}];
+
+/// The rooms chosen by `--controllers`; all of this build when nothing is chosen.
+pub fn chosen(names: &[String]) -> Result<Vec<&'static Room>, Usage> {
+    if names.is_empty() {
+        return Ok(BUILT.iter().collect());
+    }
+    let built = || BUILT.iter().map(|room| room.name).collect::<Vec<_>>().join(", ");
+    let mut rooms: Vec<&'static Room> = Vec::new();
+    for name in names {
+        match BUILT.iter().find(|room| room.name == name) {
+            Some(room) if rooms.iter().any(|r| r.name == room.name) => {}
+            Some(room) => rooms.push(room),
+            None if NAMES.contains(&name.as_str()) => {
+                return Err(Usage(format!(
+                    "--controllers: the room `{name}` is not built yet; this build has: {}",
+                    built()
+                )));
+            }
+            None => {
+                let all = NAMES.join(", ");
+                return Err(Usage(format!("--controllers: there is no room `{name}`; the rooms are: {all}")));
+            }
+        }
+    }
+    Ok(rooms)
+}
+
+/// Every right of every room of this build and of the kit itself.
+pub fn rights() -> Vec<&'static Right> {
+    let rooms = BUILT.iter().flat_map(|room| room.rights);
+    kit::rights::KIT.iter().chain(kit::rights::SELF_SIGNED).chain(rooms).collect()
+}
+
+/// Every admission webhook of every room of this build.
+pub fn webhooks() -> impl Iterator<Item = &'static Webhook> {
+    BUILT.iter().flat_map(|room| room.webhooks)
+}
+
+/// Admission for every room of this build, whichever rooms run: a check does not depend on who acts on the object.
+pub fn admission() -> Admission {
+    BUILT.iter().fold(Admission::new(), |admission, room| (room.admit)(admission))
+}

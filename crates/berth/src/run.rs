@@ -1,0 +1,211 @@
+//! `berth run`: puts the parts together and runs until stopped.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::Router;
+use kit::certs::{CertMetrics, Directory, SelfSigned, SelfSignedOptions, Slot};
+use kit::clock::Clock;
+use kit::feed::Scope;
+use kit::gates::Gates;
+use kit::lease::{self, Candidate, Leadership, Settings, Terms};
+use kit::manager::{Manager, Options, Stage};
+use kit::serve::{self, ServeMetrics, Server, Tls};
+use kit::telemetry::{self, Metrics};
+use kube::Client;
+
+use crate::Usage;
+use crate::cli::{LogFormat, RunOptions};
+use crate::rooms::{self, Room};
+
+/// Between two attempts to reach the API server at start.
+const KNOCK: Duration = Duration::from_secs(1);
+
+/// Runs the operator.
+pub async fn run(options: RunOptions) -> anyhow::Result<()> {
+    let plan = Plan::new(&options)?;
+    let format = match options.log_format {
+        LogFormat::Json => telemetry::LogFormat::Json,
+        LogFormat::Text => telemetry::LogFormat::Text,
+    };
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    telemetry::init_logs(format, &options.log_level, colour).map_err(|e| Usage(format!("--log-level: {e}")))?;
+
+    let agent = concat!("berth/", env!("CARGO_PKG_VERSION"));
+    let client = kit::client::connect(&options.cluster.access(), agent).await?;
+    let (clock, gates, metrics) = (Clock::system(), Gates::new(), Metrics::new());
+    metrics.build_info(&[("version", env!("CARGO_PKG_VERSION"))]);
+    let instance = lease::identity(&host(), &clock);
+    let settings = Options {
+        instance: instance.clone(),
+        scope: if options.namespace.is_empty() { Scope::All } else { Scope::Namespaces(options.namespace.clone()) },
+        resync: (!options.sync_period.is_zero()).then_some(options.sync_period),
+        workers: usize::from(options.workers),
+        drain: options.shutdown_delay,
+    };
+    let manager = Manager::new(client.clone(), clock.clone(), gates.clone(), metrics.clone(), settings);
+    let served = ServeMetrics::register(&metrics);
+
+    plain(&manager, &served, "metrics", plan.metrics, telemetry::metrics_router(metrics.clone())).await?;
+    plain(&manager, &served, "health", plan.health, telemetry::health_router(gates.clone())).await?;
+    if let Some(address) = plan.webhooks {
+        admission(&manager, &served, &options, address).await?;
+    }
+    knock(&manager, client.clone());
+    if let Some(terms) = plan.terms {
+        stand(&manager, &options, instance, terms);
+    }
+    for room in &plan.rooms {
+        (room.mount)(&manager).with_context(|| format!("mounting the room {}", room.name))?;
+    }
+    let names: Vec<&str> = plan.rooms.iter().map(|room| room.name).collect();
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), rooms = names.join(","), "berth started");
+    manager.run().await?;
+    tracing::info!("berth stopped");
+    Ok(())
+}
+
+/// Everything the flags say, checked before anything is started.
+struct Plan {
+    rooms: Vec<&'static Room>,
+    metrics: Option<SocketAddr>,
+    health: Option<SocketAddr>,
+    webhooks: Option<SocketAddr>,
+    terms: Option<Terms>,
+}
+
+impl Plan {
+    fn new(options: &RunOptions) -> Result<Self, Usage> {
+        if let Some((flag, room)) = options.later.refused() {
+            return Err(Usage(format!("{flag}: needs {room}, which is not built yet")));
+        }
+        if let Some(gate) = options.feature_gates.iter().find(|gate| !gate.is_empty()) {
+            return Err(Usage(format!("--feature-gates: `{gate}`: this build has no feature gates")));
+        }
+        for point in &options.fault {
+            if !cfg!(debug_assertions) {
+                return Err(Usage("--fault: fault points exist only in builds with debug assertions".to_owned()));
+            }
+            kit::fault::arm_text(point).map_err(|e| Usage(format!("--fault: {e}")))?;
+        }
+        for name in &options.namespace {
+            name.parse::<api::names::DnsLabel>().map_err(|e| Usage(format!("--namespace: {e}")))?;
+        }
+        let bind =
+            |flag: &str, value: &str| telemetry::parse_bind_address(value).map_err(|e| Usage(format!("{flag}: {e}")));
+        let port = options.webhook_port;
+        let terms = match options.leader_elect {
+            true => Some(
+                Terms::new(options.leader_elect_lease_duration)
+                    .map_err(|e| Usage(format!("--leader-elect-lease-duration: {e}")))?,
+            ),
+            false => None,
+        };
+        Ok(Self {
+            rooms: rooms::chosen(&options.controllers)?,
+            metrics: bind("--metrics-bind-address", &options.metrics_bind_address)?,
+            health: bind("--health-addr", &options.health_addr)?,
+            webhooks: (port != 0).then(|| SocketAddr::new(options.webhook_bind_host, port)),
+            terms,
+        })
+    }
+}
+
+/// Serves plain HTTP, when it is not switched off.
+async fn plain(
+    manager: &Arc<Manager>,
+    metrics: &ServeMetrics,
+    name: &'static str,
+    address: Option<SocketAddr>,
+    router: Router,
+) -> anyhow::Result<()> {
+    let Some(address) = address else { return Ok(()) };
+    let server = Server::bind(serve::Options::new(name, address)).await?.metrics(metrics.clone());
+    // Health and metrics go on to the very end: a probe must be able to see that we are draining.
+    manager.spawn(Stage::Watch, &format!("serve {name}"), |stop| async move {
+        if let Err(error) = server.run(router, None, stop).await {
+            tracing::error!(server = name, error = %kit::class::chain(&error), "serving ended");
+        }
+    });
+    Ok(())
+}
+
+/// Serves admission over TLS, with certificates from a directory or of our own making.
+async fn admission(
+    manager: &Arc<Manager>,
+    metrics: &ServeMetrics,
+    options: &RunOptions,
+    address: SocketAddr,
+) -> anyhow::Result<()> {
+    let server = Server::bind(serve::Options::new("webhooks", address)).await?.metrics(metrics.clone());
+    let server = server.on_failure(kit::admission::failure_answer);
+    let slot = Slot::new();
+    let gate = manager.gates().gate("webhook certificate");
+    let certificates = CertMetrics::register(manager.metrics());
+    let (clock, shared) = (manager.clock().clone(), slot.clone());
+    if options.webhook_self_signed {
+        let settings =
+            SelfSignedOptions::for_service(&options.webhook_service, &own_namespace(manager.client(), options));
+        let source = SelfSigned::new(manager.client().clone(), clock, settings, shared, gate, certificates);
+        manager.spawn(Stage::Watch, "webhook certificates", |stop| source.run(stop));
+    } else {
+        let source = Directory::new(&options.webhook_cert_dir, shared, gate, clock, certificates);
+        manager.spawn(Stage::Watch, "webhook certificates", |stop| source.run(stop));
+    }
+    let router = rooms::admission().router()?;
+    manager.spawn(Stage::Serve, "serve webhooks", |stop| async move {
+        if let Err(error) = server.run(router, Some(Tls::new(slot)), stop).await {
+            tracing::error!(server = "webhooks", error = %kit::class::chain(&error), "serving ended");
+        }
+    });
+    Ok(())
+}
+
+/// Not ready before the API server has answered once; later interruptions do not take readiness back.
+fn knock(manager: &Arc<Manager>, client: Client) {
+    let gate = manager.gates().gate("api server");
+    gate.blocked("not reached yet");
+    manager.spawn(Stage::Watch, "api server", |stop| async move {
+        loop {
+            match client.apiserver_version().await {
+                Ok(version) => {
+                    gate.ready(format!("Kubernetes {}", version.git_version));
+                    return stop.cancelled().await;
+                }
+                Err(error) => {
+                    tracing::warn!(error = %kit::class::chain(&error), "API server not reached, trying again");
+                    gate.blocked("the API server does not answer");
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(KNOCK) => {}
+            }
+        }
+    });
+}
+
+/// Stands for the lease `berth`: only its holder decides.
+fn stand(manager: &Arc<Manager>, options: &RunOptions, identity: String, terms: Terms) {
+    let namespace = own_namespace(manager.client(), options);
+    let settings = Settings { namespace, name: "berth".to_owned(), identity, terms };
+    let (candidate, leadership): (_, Leadership) =
+        Candidate::new(manager.client().clone(), manager.clock().clone(), settings);
+    manager.follow(leadership);
+    // The stage before this one is over when it stops, so nothing runs any more when the lease is given back.
+    manager.spawn(Stage::Watch, "lease", |stop| candidate.run(stop, async {}));
+}
+
+fn own_namespace(client: &Client, options: &RunOptions) -> String {
+    options.leader_elect_resource_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned())
+}
+
+/// The pod's or the machine's name, for people who look at the lease.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "berth".to_owned() } else { name.to_owned() }
+}

@@ -1,0 +1,353 @@
+//! Feeds, kinds and writes against the in-memory API server, on paused time.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kit::class::{Class, Classify};
+use kit::clock::Clock;
+use kit::feed::{Events, Feed, Phase, Project, Scope, Seen, Version, objects};
+use kit::gates::Gates;
+use kit::kinds::{self, Kinds};
+use kit::manager::{Manager, Options};
+use kit::telemetry::Metrics;
+use kit::write::{Created, Target, Writer};
+use kube::{Api, Client};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sim::server::{Action, Kind, Rule, Server};
+use tokio::task::JoinSet;
+
+const LIMIT: Duration = Duration::from_secs(600);
+const WIDGETS: &str = "widgets.example.test";
+
+#[derive(Clone, Debug, Deserialize)]
+struct Widget {
+    #[serde(default, deserialize_with = "api::meta::lean_meta")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Value,
+}
+
+api::view! { Widget, group: "example.test", versions: ["v1"], plural: "widgets", scope: Namespaced }
+
+struct Sizes;
+
+impl Project for Sizes {
+    type Source = Widget;
+    type Slim = i64;
+    const INDEXES: &'static [&'static str] = &["size"];
+    fn watch(client: Client, namespace: Option<&str>) -> Events<Widget> {
+        objects(match namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        })
+    }
+    fn slim(widget: Widget) -> i64 {
+        widget.spec["size"].as_i64().unwrap_or_default()
+    }
+    fn keys(_: usize, _: &ObjectKey, size: &i64) -> Vec<Box<str>> {
+        vec![size.to_string().into()]
+    }
+}
+
+fn widget(name: &str, size: i64) -> Value {
+    json!({"apiVersion": "example.test/v1", "kind": "Widget",
+        "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size}})
+}
+
+fn definition() -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": WIDGETS},
+        "spec": {"group": "example.test", "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
+}
+
+/// A feed of widgets under a running manager, and everything it has announced.
+struct World {
+    server: Server,
+    feed: Feed<Sizes>,
+    heard: Arc<Mutex<Vec<String>>>,
+    gates: Gates,
+    tasks: JoinSet<()>,
+    manager: Arc<Manager>,
+}
+
+impl World {
+    fn start(server: Server, scope: Scope) -> Self {
+        let gates = Gates::new();
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap(), 1);
+        let options = Options { scope, ..Options::default() };
+        let manager = Manager::new(server.client("kit").kube(), clock, gates.clone(), Metrics::new(), options);
+        let feed = manager.feed::<Sizes>().unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let hear = Arc::clone(&heard);
+        feed.observe(move |delta| {
+            let show = |size: &Option<Arc<i64>>| size.as_ref().map_or("-".to_owned(), |s| s.to_string());
+            hear.lock().unwrap().push(format!("{} {}>{}", delta.key.name(), show(&delta.old), show(&delta.new)));
+        });
+        let mut tasks = JoinSet::new();
+        let run = Arc::clone(&manager);
+        tasks.spawn(async move { run.run().await.unwrap() });
+        Self { server, feed, heard, gates, tasks, manager }
+    }
+
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+
+    async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
+        let waited = tokio::time::timeout(LIMIT, async {
+            while !done(self) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        assert!(waited.await.is_ok(), "never happened: {what}; heard {:?}", self.heard.lock().unwrap());
+    }
+
+    async fn stop(mut self) {
+        self.manager.stop().cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.unwrap();
+        }
+    }
+}
+
+fn with_widgets() -> Server {
+    let server = Server::new(1);
+    server.register(Kind::namespaced("example.test", "v1", "Widget", "widgets"));
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_kind_is_waited_for_and_picked_up_when_it_appears() {
+    let world = World::start(Server::new(1), Scope::All);
+    world.until("missing", |w| w.feed.phase() == Phase::Missing).await;
+    let report = world.gates.report();
+    assert!(report.ready, "a missing kind must not take readiness away");
+    assert!(format!("{report:?}").contains("waiting for the kind Widget"), "{report:?}");
+    world.server.put(definition()).unwrap();
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    world.server.put(widget("a", 1)).unwrap();
+    world.until("seen", |w| w.feed.len() == 1).await;
+    assert_eq!(world.heard(), ["a ->1"]);
+    // Nobody waits for a kind any more, so nobody watches definitions either.
+    world.until("one watch", |w| w.server.open_watches() == 1).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_lost_objects_announces_them() {
+    let server = with_widgets();
+    for (name, size) in [("a", 1), ("b", 2), ("c", 3)] {
+        server.put(widget(name, size)).unwrap();
+    }
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.len() == 3).await;
+    world.heard();
+    // While nobody can watch: one object goes, one changes, one comes, and history is forgotten.
+    let closed = world.server.inject(Rule::any().matching(|r| r.watch).always(), Action::Status(503));
+    world.server.cut_watches();
+    assert!(world.server.delete(WIDGETS, "default", "a"));
+    world.server.edit(WIDGETS, "default", "b", |w| w["spec"]["size"] = json!(20)).unwrap();
+    world.server.put(widget("d", 4)).unwrap();
+    world.server.compact(world.server.revision());
+    world.server.stop_fault(closed);
+    world.until("relisted", |w| w.feed.get(&ObjectKey::namespaced("default", "a")) == Seen::Absent).await;
+    let mut heard = world.heard();
+    heard.sort();
+    assert_eq!(heard, ["a 1>-", "b 2>20", "d ->4"]);
+    assert_eq!(world.feed.by("size", "20").len(), 1);
+    assert!(world.feed.by("size", "1").is_empty());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_no_longer_served_takes_its_objects_with_it_and_can_come_back() {
+    let server = Server::new(1);
+    server.put(definition()).unwrap();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("seen", |w| w.feed.len() == 1).await;
+    assert!(world.server.delete("customresourcedefinitions.apiextensions.k8s.io", "", WIDGETS));
+    world.server.cut_watches();
+    world.until("gone", |w| w.feed.is_empty() && w.feed.phase() == Phase::Missing).await;
+    assert_eq!(world.heard(), ["a ->1", "a 1>-"]);
+    world.server.put(definition()).unwrap();
+    world.server.put(widget("a", 5)).unwrap();
+    world.until("back", |w| w.feed.len() == 1).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_named_namespaces_are_followed() {
+    let server = with_widgets();
+    for namespace in ["one", "two", "three"] {
+        server.namespace(namespace);
+        let mut object = widget("w", 1);
+        object["metadata"]["namespace"] = json!(namespace);
+        server.put(object).unwrap();
+    }
+    let world = World::start(server, Scope::Namespaces(vec!["one".into(), "three".into()]));
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    let seen: Vec<String> = world.feed.all().into_iter().map(|(key, _)| key.to_string()).collect();
+    assert_eq!(seen, ["one/w", "three/w"]);
+    let lists = world.server.log().into_iter().filter(|e| e.resource == WIDGETS && e.path.ends_with("/widgets"));
+    assert!(lists.into_iter().all(|e| e.path.contains("/namespaces/")), "a cluster-wide list was sent");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_feed_sends_no_request() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    let before = world.server.log().iter().filter(|e| !e.query.contains("watch=true")).count();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let after = world.server.log().iter().filter(|e| !e.query.contains("watch=true")).count();
+    assert_eq!(before, after, "requests other than the watch itself");
+    world.stop().await;
+}
+
+fn target(object: &Value) -> Target {
+    Target {
+        kind: kinds::Kind::of::<Widget>(),
+        key: ObjectKey::namespaced("default", object["metadata"]["name"].as_str().unwrap()),
+        uid: object["metadata"]["uid"].as_str().unwrap().into(),
+    }
+}
+
+fn version(object: &Value) -> Version {
+    Version {
+        uid: object["metadata"]["uid"].as_str().unwrap().into(),
+        resource_version: object["metadata"]["resourceVersion"].as_str().unwrap().into(),
+    }
+}
+
+fn writer(server: &Server) -> Writer {
+    Writer::new(server.client("writer").kube(), "test")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_applied_and_never_reaches_another_object_of_the_same_name() {
+    let server = with_widgets();
+    let first = server.put(widget("a", 1)).unwrap();
+    let writer = writer(&server);
+    writer.status(&target(&first), &json!({"phase": "Fine", "extra": null})).await.unwrap();
+    let stored = server.get(WIDGETS, "default", "a").unwrap();
+    assert_eq!(stored["status"], json!({"phase": "Fine"}));
+    assert_eq!(stored["spec"]["size"], 1);
+    server.delete(WIDGETS, "default", "a");
+    server.put(widget("a", 1)).unwrap();
+    let error = writer.status(&target(&first), &json!({"phase": "Old"})).await.unwrap_err();
+    assert_eq!(error.class(), Class::Stale, "{error}");
+    assert_eq!(server.get(WIDGETS, "default", "a").unwrap()["status"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_of_others_survive_and_a_moved_list_is_read_again() {
+    let server = with_widgets();
+    let bare = server.put(widget("a", 1)).unwrap();
+    let writer = writer(&server);
+    let none: Vec<String> = Vec::new();
+    writer.add_finalizer(&target(&bare), &none, &version(&bare), "berth.dev/ours").await.unwrap().unwrap();
+    // The same decision on the same old sight of the object: refused, not doubled.
+    let again = writer.add_finalizer(&target(&bare), &none, &version(&bare), "berth.dev/ours").await;
+    assert_eq!(again.unwrap_err().class(), Class::Stale);
+    let seen = vec!["berth.dev/ours".to_owned()];
+    assert_eq!(writer.add_finalizer(&target(&bare), &seen, &version(&bare), "berth.dev/ours").await.unwrap(), None);
+    server
+        .edit(WIDGETS, "default", "a", |w| w["metadata"]["finalizers"] = json!(["x.io/theirs", "berth.dev/ours"]))
+        .unwrap();
+    let moved = writer.remove_finalizer(&target(&bare), &seen, "berth.dev/ours").await;
+    assert_eq!(moved.unwrap_err().class(), Class::Stale);
+    let seen = vec!["x.io/theirs".to_owned(), "berth.dev/ours".to_owned()];
+    writer.remove_finalizer(&target(&bare), &seen, "berth.dev/ours").await.unwrap().unwrap();
+    assert_eq!(server.get(WIDGETS, "default", "a").unwrap()["metadata"]["finalizers"], json!(["x.io/theirs"]));
+    server.edit(WIDGETS, "default", "a", |w| w["metadata"]["finalizers"] = json!([])).unwrap();
+    server.delete(WIDGETS, "default", "a");
+    // Gone already: there is nothing left to take off.
+    let gone = writer.remove_finalizer(&target(&bare), &seen, "berth.dev/ours").await;
+    assert!(matches!(gone, Ok(None)), "{gone:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_answer_was_lost_finds_its_own_object() {
+    let server = with_widgets();
+    let writer = writer(&server);
+    let kind = kinds::Kind::of::<Widget>();
+    server.inject(Rule::any().method("POST").always(), Action::DropAnswer);
+    assert!(writer.create(&kind, Some("default"), &widget("a", 1)).await.is_err());
+    server.stop_faults();
+    match writer.create(&kind, Some("default"), &widget("a", 1)).await.unwrap() {
+        Created::Existing(found) => assert_eq!(found["spec"]["size"], 1),
+        Created::New(_) => panic!("it was there already"),
+    }
+    assert_eq!(server.list(WIDGETS, "default").len(), 1);
+    assert!(matches!(writer.create(&kind, Some("default"), &widget("b", 1)).await.unwrap(), Created::New(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_spares_a_newer_version_and_another_incarnation() {
+    let server = with_widgets();
+    let writer = writer(&server);
+    let first = server.put(widget("a", 1)).unwrap();
+    server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!(2)).unwrap();
+    let stale = writer.delete(&target(&first), Some(&version(&first))).await;
+    assert_eq!(stale.unwrap_err().class(), Class::Stale);
+    writer.delete(&target(&first), None).await.unwrap();
+    assert!(server.get(WIDGETS, "default", "a").is_none());
+    writer.delete(&target(&first), None).await.unwrap();
+    server.put(widget("a", 3)).unwrap();
+    assert_eq!(writer.delete(&target(&first), None).await.unwrap_err().class(), Class::Stale);
+    assert!(server.get(WIDGETS, "default", "a").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_merge_changes_our_keys_only_and_only_what_it_was_based_on() {
+    let server = with_widgets();
+    let writer = writer(&server);
+    let first = server.put(widget("a", 1)).unwrap();
+    let ours = json!({"metadata": {"annotations": {"berth.dev/x": "1"}}});
+    writer.merge(&target(&first), ours.clone(), Some(&version(&first))).await.unwrap();
+    let stored = server.get(WIDGETS, "default", "a").unwrap();
+    assert_eq!((&stored["spec"]["size"], &stored["metadata"]["annotations"]["berth.dev/x"]), (&json!(1), &json!("1")));
+    let stale = writer.merge(&target(&first), ours, Some(&version(&first))).await;
+    assert_eq!(stale.unwrap_err().class(), Class::Stale);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_write_passes_a_fault_point_on_both_sides() {
+    let server = with_widgets();
+    let writer = Writer::new(server.client("writer").kube(), "points");
+    let first = server.put(widget("a", 1)).unwrap();
+    writer.status(&target(&first), &json!({})).await.unwrap();
+    writer.merge(&target(&first), json!({}), None).await.unwrap();
+    writer.create(&kinds::Kind::of::<Widget>(), Some("default"), &widget("b", 1)).await.unwrap();
+    writer.delete(&target(&first), None).await.unwrap();
+    let effects = server.log().iter().filter(|e| e.effect.is_some()).count();
+    let reached = kit::fault::reached();
+    let points = ["status", "patch", "create", "delete"];
+    assert_eq!(effects, points.len());
+    for point in points {
+        for side in ["before", "after"] {
+            assert!(reached.contains(&format!("points.{point}.{side}")), "{point} {side} in {reached:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_knows_served_and_missing_kinds() {
+    let server = with_widgets();
+    let kinds = Kinds::new(server.client("kinds").kube());
+    assert!(kinds.is_served(&kinds::Kind::of::<Widget>()).await.unwrap());
+    let missing =
+        kinds::Kind { group: "nobody.test".into(), version: "v1".into(), kind: "X".into(), plural: "xs".into() };
+    assert!(!kinds.is_served(&missing).await.unwrap());
+    assert!(kinds.is_served(&kinds::Kind::of::<k8s_openapi::api::core::v1::ConfigMap>()).await.unwrap());
+}
