@@ -1,168 +1,132 @@
-//! The self-managed authority with several replicas on one API server, reduced to what they use of it.
+//! The self-managed authority with several replicas on one API server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body_util::{BodyExt, Full};
 use kit::certs::{
-    Action, Bundle, CertMetrics, Facts, Injected, Pair, SelfSigned, SelfSignedOptions, Slot, Target, TargetKind,
-    Targets, plan,
+    Bundle, CertMetrics, Facts, Injected, Pair, SelfSigned, SelfSignedOptions, Slot, Target, TargetKind, Targets,
 };
 use kit::clock::Clock;
 use kit::gates::Gates;
-use kube::Client;
-use kube::client::Body;
 use serde_json::{Value, json};
-use tower::service_fn;
+use sim::server::{Action, Kind, Rng, Rule, Server};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
-/// Objects by path, with resource versions, create conflicts, guarded merge patches and JSON patches.
-#[derive(Clone, Default)]
+const NAMESPACE: &str = "berth-system";
+const SECRET: &str = "berth-webhook-certs";
+const VALIDATING: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
+const MUTATING: &str = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// Webhooks in the world: two in each of two configurations, and one conversion.
+const WEBHOOKS: usize = 5;
+
 struct World {
-    objects: Arc<Mutex<BTreeMap<String, Value>>>,
-    log: Arc<Mutex<Vec<String>>>,
-    dice: Option<Clock>,
+    server: Server,
+    clock: Clock,
+    seed: u64,
+}
+
+struct Replica {
+    keeper: SelfSigned,
+    slot: Slot,
+    gates: Gates,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
-        let dice = Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), seed);
-        Self { dice: Some(dice), ..Self::default() }
-    }
-
-    fn client(&self) -> Client {
-        let world = self.clone();
-        let service = service_fn(move |request: Request<Body>| {
-            let world = world.clone();
-            async move {
-                // Where requests of several replicas meet is left to the dice.
-                for _ in 0..world.dice.as_ref().unwrap().roll() % 7 {
-                    tokio::task::yield_now().await;
-                }
-                let (parts, body) = request.into_parts();
-                let bytes = body.collect().await.unwrap().to_bytes();
-                let kind = parts.headers.get("content-type").map_or("", |v| v.to_str().unwrap()).to_owned();
-                let (code, answer) = world.answer(&parts.method, parts.uri.path(), &kind, &bytes);
-                for _ in 0..world.dice.as_ref().unwrap().roll() % 7 {
-                    tokio::task::yield_now().await;
-                }
-                let body = Full::new(Bytes::from(answer.to_string()));
-                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
-            }
-        });
-        Client::new(service, "default")
-    }
-
-    fn answer(&self, method: &Method, path: &str, kind: &str, body: &[u8]) -> (u16, Value) {
-        let mut objects = self.objects.lock().unwrap();
-        self.log.lock().unwrap().push(format!("{method} {path}"));
-        let status = |code: u16, reason: &str| {
-            (
-                code,
-                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason}),
-            )
-        };
-        let next = |version: &Value| (version.as_str().unwrap_or("0").parse::<u64>().unwrap() + 1).to_string();
-        if *method == Method::POST {
-            let mut object: Value = serde_json::from_slice(body).unwrap();
-            let path = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap());
-            if objects.contains_key(&path) {
-                return status(409, "AlreadyExists");
-            }
-            object["metadata"]["resourceVersion"] = json!("1");
-            objects.insert(path, object.clone());
-            return (201, object);
+        let server = Server::new(seed);
+        let group = "admissionregistration.k8s.io";
+        for (kind, plural) in [
+            ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+            ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        ] {
+            server.register(Kind::cluster(group, "v1", kind, plural).without_status());
         }
-        let list = format!("{path}/");
-        if *method == Method::GET && ["configurations", "definitions"].iter().any(|end| path.ends_with(end)) {
-            let items: Vec<Value> =
-                objects.iter().filter(|(key, _)| key.starts_with(&list)).map(|(_, object)| object.clone()).collect();
-            return (
-                200,
-                json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}),
-            );
-        }
-        let Some(object) = objects.get_mut(path) else { return status(404, "NotFound") };
-        if *method == Method::PATCH {
-            let mut changed = object.clone();
-            if kind == "application/merge-patch+json" {
-                let patch: Value = serde_json::from_slice(body).unwrap();
-                if patch["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
-                    return status(409, "Conflict");
-                }
-                json_patch::merge(&mut changed, &patch);
-            } else {
-                let patch: json_patch::Patch = serde_json::from_slice(body).unwrap();
-                if json_patch::patch(&mut changed, &patch).is_err() {
-                    return status(422, "Invalid");
-                }
-            }
-            changed["metadata"]["resourceVersion"] = json!(next(&object["metadata"]["resourceVersion"]));
-            *object = changed;
-        }
-        (200, object.clone())
+        server.namespace(NAMESPACE);
+        Self { server, clock: Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), seed), seed }
     }
 
     fn add_webhooks(&self) {
-        let mut objects = self.objects.lock().unwrap();
-        for plural in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
-            let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}/berth");
-            let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "berth", "resourceVersion": "1"},
-                "webhooks": [{"name": "a", "clientConfig": {"url": "https://x"}}, {"name": "b", "clientConfig": {"service": {}}}]});
-            objects.insert(path, object);
+        for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+            self.server.put(configuration(kind, "berth", "berth")).unwrap();
+            self.server.put(configuration(kind, "foreign", "somebody")).unwrap();
         }
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.berth.dev".to_owned();
-        let object = json!({"apiVersion": "apiextensions.k8s.io/v1", "metadata": {"name": "things.berth.dev", "resourceVersion": "1"},
-            "spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://x"}}}}});
-        objects.insert(path, object);
+        let names = json!({"kind": "Thing", "plural": "things", "singular": "thing", "listKind": "ThingList"});
+        let version = json!({"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        let conversion = json!({"strategy": "Webhook", "webhook": {
+            "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://x/convert"}}});
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.berth.dev", "labels": {"app.kubernetes.io/part-of": "berth"}},
+            "spec": {"group": "berth.dev", "scope": "Namespaced", "names": names, "versions": [version],
+                "conversion": conversion}});
+        self.server.put(definition).unwrap();
+    }
+
+    /// A replica whose requests take a random time each, so that every seed is another order.
+    fn replica(&self, number: u64) -> Replica {
+        let handle = self.server.client(&format!("replica-{number}"));
+        let dice = Arc::new(Mutex::new(Rng::new(self.seed * 31 + number)));
+        handle.script(move |_| vec![Action::Delay(Duration::from_millis(dice.lock().unwrap().below(20)))]);
+        self.replica_with(handle.kube(), SelfSignedOptions::for_service("berth-webhook", NAMESPACE))
+    }
+
+    fn replica_with(&self, client: kube::Client, options: SelfSignedOptions) -> Replica {
+        let (slot, gates) = (Slot::new(), Gates::new());
+        let gate = gates.gate("webhook-certs");
+        let keeper = SelfSigned::new(client, self.clock.clone(), options, slot.clone(), gate, CertMetrics::default());
+        Replica { keeper, slot, gates }
     }
 
     fn bundle(&self) -> Bundle {
-        let objects = self.objects.lock().unwrap();
-        let secret = &objects["/api/v1/namespaces/berth-system/secrets/berth-webhook-certs"];
-        let data = secret["data"].as_object().unwrap();
+        let secret = self.server.get("secrets", NAMESPACE, SECRET).expect("the Secret is there");
         let decode = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
-        Bundle::from_data(&data.iter().map(|(key, value)| (key.clone(), decode(value))).collect()).unwrap()
+        let data = secret["data"].as_object().unwrap().iter().map(|(key, value)| (key.clone(), decode(value)));
+        Bundle::from_data(&data.collect()).expect("a whole bundle")
     }
 
     /// Every injected bundle, decoded.
     fn injected(&self) -> Vec<String> {
-        let objects = self.objects.lock().unwrap();
-        let text = objects.values().map(Value::to_string).collect::<String>();
-        let found = text.split("\"caBundle\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
-        found.map(|encoded| String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap()).collect()
+        let mut found = Vec::new();
+        for resource in [VALIDATING, MUTATING, DEFINITIONS] {
+            for object in self.server.list(resource, "") {
+                for part in object.to_string().split("\"caBundle\":\"").skip(1) {
+                    let encoded = part.split('"').next().unwrap();
+                    found.push(String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap());
+                }
+            }
+        }
+        found
     }
 
-    fn writes(&self) -> usize {
-        self.log.lock().unwrap().iter().filter(|line| !line.starts_with("GET")).count()
+    /// Writes that changed something.
+    fn writes(&self) -> u64 {
+        self.server.revision()
+    }
+
+    async fn race(&self, replicas: &[Replica]) -> Bundle {
+        let rounds = replicas.iter().map(|replica| replica.keeper.round());
+        for round in futures::future::join_all(rounds).await {
+            round.unwrap();
+        }
+        let bundle = self.bundle();
+        let pair = Pair::from_pem(bundle.leaf.as_bytes(), bundle.leaf_key.expose().as_bytes()).unwrap();
+        for replica in replicas {
+            assert!(replica.slot.shows(&pair), "a replica serves something else than what is stored");
+        }
+        bundle
     }
 }
 
-fn replica(world: &World, clock: &Clock, gates: &Gates) -> (SelfSigned, Slot) {
-    let slot = Slot::new();
-    let options = SelfSignedOptions::for_service("berth-webhook", "berth-system");
-    let gate = gates.gate("webhook-certs");
-    let keeper = SelfSigned::new(world.client(), clock.clone(), options, slot.clone(), gate, CertMetrics::default());
-    (keeper, slot)
-}
-
-async fn race(world: &World, clock: &Clock, replicas: &[(SelfSigned, Slot)]) -> Bundle {
-    let rounds = replicas.iter().map(|(keeper, _)| keeper.round());
-    for round in futures::future::join_all(rounds).await {
-        assert!(round.unwrap() > clock.now());
-    }
-    let bundle = world.bundle();
-    let pair = Pair::from_pem(bundle.leaf.as_bytes(), bundle.leaf_key.expose().as_bytes()).unwrap();
-    for (_, slot) in replicas {
-        assert!(slot.shows(&pair), "a replica serves something else than what is stored");
-    }
-    bundle
+fn configuration(kind: &str, name: &str, part_of: &str) -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": part_of}},
+        "webhooks": [{"name": "a.berth.dev", "clientConfig": {"url": "https://x/a"}},
+            {"name": "b.berth.dev", "clientConfig": {"service": {"name": "x", "namespace": "y"}}}]})
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,23 +134,14 @@ async fn replicas_racing_at_start_end_with_one_authority_and_one_leaf() {
     for seed in 0..40 {
         let world = World::new(seed);
         world.add_webhooks();
-        let (clock, gates) = (Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), seed), Gates::new());
-        let replicas: Vec<_> = (0..4).map(|_| replica(&world, &clock, &gates)).collect();
-        let bundle = race(&world, &clock, &replicas).await;
+        let replicas: Vec<Replica> = (0..4).map(|number| world.replica(number)).collect();
+        let before = world.writes();
+        let bundle = world.race(&replicas).await;
         assert_eq!(Facts::read(&bundle).cas.len(), 1, "seed {seed}");
-        assert_eq!(world.injected(), vec![bundle.ca.clone(); 5], "seed {seed}");
-        // One create won, and each of the three targets was written; losers of a race wrote nothing that stayed.
-        let versions = world
-            .objects
-            .lock()
-            .unwrap()
-            .values()
-            .map(|o| o["metadata"]["resourceVersion"].clone())
-            .collect::<Vec<_>>();
-        assert_eq!(versions, [json!("1"), json!("2"), json!("2"), json!("2")], "seed {seed}");
-        let writes = world.writes();
-        race(&world, &clock, &replicas).await;
-        assert_eq!(world.writes(), writes, "a second round writes nothing");
+        assert_eq!(world.injected(), vec![bundle.ca.clone(); WEBHOOKS], "seed {seed}");
+        assert_eq!(world.writes() - before, 4, "seed {seed}: one Secret and three targets, each written once");
+        world.race(&replicas).await;
+        assert_eq!(world.writes() - before, 4, "seed {seed}: a second round writes nothing");
     }
 }
 
@@ -194,47 +149,104 @@ async fn replicas_racing_at_start_end_with_one_authority_and_one_leaf() {
 async fn replicas_racing_at_renewal_end_with_one_new_leaf_and_the_same_authority() {
     for seed in 0..20 {
         let world = World::new(seed);
-        let (clock, gates) = (Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), seed), Gates::new());
-        let replicas: Vec<_> = (0..3).map(|_| replica(&world, &clock, &gates)).collect();
-        let before = race(&world, &clock, &replicas).await;
+        let replicas: Vec<Replica> = (0..3).map(|number| world.replica(number)).collect();
+        let first = world.race(&replicas).await;
+        let before = world.writes();
         tokio::time::advance(Duration::from_secs(60 * 24 * 3600)).await;
-        let after = race(&world, &clock, &replicas).await;
-        assert!(before.leaf != after.leaf && before.ca == after.ca, "seed {seed}");
-        let version = world.objects.lock().unwrap().values().next().unwrap()["metadata"]["resourceVersion"].clone();
-        assert_eq!(version, json!("2"), "seed {seed}: the leaf was issued once");
+        let second = world.race(&replicas).await;
+        assert!(first.leaf != second.leaf && first.ca == second.ca, "seed {seed}");
+        assert_eq!(world.writes() - before, 1, "seed {seed}: the leaf was issued once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_makes_no_second_authority() {
+    for method in ["POST", "PATCH"] {
+        let world = World::new(5);
+        world.add_webhooks();
+        let replica = world.replica(0);
+        if method == "PATCH" {
+            replica.keeper.round().await.unwrap();
+            tokio::time::advance(Duration::from_secs(60 * 24 * 3600)).await;
+        }
+        world.server.inject(Rule::any().method(method).path_contains("/secrets"), Action::DropAnswer);
+        replica.keeper.round().await.unwrap_err();
+        let stored = world.bundle();
+        let settled = world.race(std::slice::from_ref(&replica)).await;
+        assert_eq!(settled, stored, "{method}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_or_deleted_secret_is_repaired() {
     let world = World::new(1);
-    let (clock, gates) = (Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), 1), Gates::new());
-    let replicas = [replica(&world, &clock, &gates)];
-    let first = race(&world, &clock, &replicas).await;
-    let path = "/api/v1/namespaces/berth-system/secrets/berth-webhook-certs";
-    world.objects.lock().unwrap().get_mut(path).unwrap()["data"]["tls.key"] = json!(STANDARD.encode("junk"));
-    let second = race(&world, &clock, &replicas).await;
+    let replicas = [world.replica(0)];
+    let first = world.race(&replicas).await;
+    let junk = |object: &mut Value| object["data"]["tls.key"] = json!(STANDARD.encode("junk"));
+    world.server.edit("secrets", NAMESPACE, SECRET, junk).unwrap();
+    let second = world.race(&replicas).await;
     assert!(second.leaf != first.leaf && second.ca == first.ca);
-    world.objects.lock().unwrap().get_mut(path).unwrap().as_object_mut().unwrap().remove("data");
-    let third = race(&world, &clock, &replicas).await;
+    let empty = |object: &mut Value| drop(object.as_object_mut().unwrap().remove("data"));
+    world.server.edit("secrets", NAMESPACE, SECRET, empty).unwrap();
+    let third = world.race(&replicas).await;
     assert_ne!(third.ca, second.ca);
-    world.objects.lock().unwrap().remove(path);
-    race(&world, &clock, &replicas).await;
-    assert!(matches!(plan(Some(&Facts::read(&world.bundle())), &Default::default(), clock.now()), Action::Keep { .. }));
+    assert!(world.server.delete("secrets", NAMESPACE, SECRET));
+    assert_ne!(world.race(&replicas).await.ca, third.ca);
 }
 
 #[tokio::test(start_paused = true)]
 async fn named_targets_are_patched_and_missing_ones_are_no_error() {
     let world = World::new(3);
     world.add_webhooks();
-    let clock = Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), 3);
-    let mut options = SelfSignedOptions::for_service("berth-webhook", "berth-system");
+    let mut options = SelfSignedOptions::for_service("berth-webhook", NAMESPACE);
     let target = |name: &str| Target { kind: TargetKind::Validating, name: name.to_owned() };
     options.targets = Targets::Named(vec![target("berth"), target("missing")]);
-    let gate = Gates::new().gate("certs");
-    let keeper = SelfSigned::new(world.client(), clock, options, Slot::new(), gate, CertMetrics::default());
-    let (bundle, _) = keeper.ensure().await.unwrap();
-    assert_eq!(keeper.inject(&bundle).await.unwrap(), Injected { seen: 1, patched: 1 });
-    assert_eq!(keeper.inject(&bundle).await.unwrap(), Injected { seen: 1, patched: 0 });
+    let replica = world.replica_with(world.server.kube(), options);
+    let (bundle, _) = replica.keeper.ensure().await.unwrap();
+    assert_eq!(replica.keeper.inject(&bundle).await.unwrap(), Injected { seen: 1, patched: 1, stale: 0 });
+    assert_eq!(replica.keeper.inject(&bundle).await.unwrap(), Injected { seen: 1, patched: 0, stale: 0 });
     assert_eq!(world.injected(), vec![bundle.ca.clone(); 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_replica_opens_its_gate_trusts_new_webhooks_at_once_and_is_quiet_otherwise() {
+    let world = World::new(8);
+    world.add_webhooks();
+    let outage = world.server.inject(Rule::any().path_contains("/secrets").always(), Action::Status(503));
+    let Replica { keeper, gates, .. } = world.replica(0);
+    let stop = CancellationToken::new();
+    let mut running = JoinSet::new();
+    running.spawn(keeper.run(stop.clone()));
+
+    let blocked = async {
+        while !gates.report().to_string().contains("cannot read Secret berth-system/berth-webhook-certs") {
+            gates.changed().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), blocked).await.expect("the gate names the problem");
+    assert!(!gates.report().ready);
+    world.server.stop_fault(outage);
+    tokio::time::timeout(Duration::from_secs(60), gates.until_ready()).await.expect("ready once the server answers");
+    assert!(gates.report().to_string().starts_with("[+]webhook-certs certificate expires at "), "{}", gates.report());
+    assert_eq!(world.injected().len(), WEBHOOKS);
+
+    // A configuration that is applied anew loses its bundle, and gets it back long before the next regular look.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    world.server.delete(VALIDATING, "", "berth");
+    world.server.put(configuration("ValidatingWebhookConfiguration", "berth", "berth")).unwrap();
+    let back = world.server.wait_until(Duration::from_secs(20), |_| world.injected().len() == WEBHOOKS).await;
+    assert!(back, "the new configuration is not trusted");
+
+    // An idle hour: nothing is written, nothing is listed, and the Secret is read every five minutes.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let (writes, seen) = (world.writes(), world.server.log().len());
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(world.writes(), writes);
+    let log = world.server.log();
+    let (reads, rest): (Vec<_>, Vec<_>) = log[seen..].iter().partition(|entry| entry.resource == "secrets");
+    assert!((11..=12).contains(&reads.len()), "{} reads", reads.len());
+    // Watches end by themselves from time to time and are taken up where they were.
+    assert!(rest.iter().all(|entry| entry.method == "GET" && entry.query.contains("watch=true")), "{rest:?}");
+    stop.cancel();
+    tokio::time::timeout(Duration::from_secs(5), running.join_next()).await.unwrap().unwrap().unwrap();
 }

@@ -475,6 +475,37 @@ async fn no_more_requests_run_at_once_than_allowed_and_connections_are_bounded()
 }
 
 #[tokio::test]
+async fn a_crowd_is_told_to_come_again_instead_of_piling_up() {
+    let open = CancellationToken::new();
+    let gate = open.clone();
+    let work = move || async move {
+        gate.cancelled().await;
+        "ok"
+    };
+    let server = Running::start(Router::new().route("/", get(work)), None, |options| options.concurrency = 1).await;
+    let mut held = Vec::new();
+    for _ in 0..40 {
+        held.push(Connection::plain(server.address).await.unwrap());
+    }
+    let metrics = server.metrics.clone();
+    let answers = futures::future::join_all(held.iter_mut().map(|connection| connection.send("/", Bytes::new())));
+    let script = async {
+        let refused = async {
+            while metrics.failures("test", FailureKind::Overloaded) < 24 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, refused).await.expect("24 of 40 are refused while one runs and 15 wait");
+        open.cancel();
+    };
+    let (answers, ()) = tokio::join!(answers, script);
+    let ok = answers.into_iter().filter(|answer| answer.as_ref().unwrap().0 == StatusCode::OK).count();
+    assert_eq!(ok, 16);
+    drop(held);
+    server.ended().await;
+}
+
+#[tokio::test]
 async fn an_address_in_use_is_named() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();

@@ -136,6 +136,8 @@ pub struct Injected {
     pub seen: usize,
     /// Objects patched.
     pub patched: usize,
+    /// Objects that changed or went away between read and patch.
+    pub stale: usize,
 }
 
 /// Keeps authority, leaf and injected bundle in order; every replica runs one.
@@ -163,12 +165,15 @@ impl SelfSigned {
         Self { client, clock, options, slot, gate, metrics }
     }
 
-    /// Runs rounds until `stop`: at start, when the next step is due, when a target appears, and from time to time.
+    /// Runs until `stop`: looks at the Secret from time to time and when a step is due, and at the targets when the
+    /// bundle or one of them changed.
     pub async fn run(self, stop: CancellationToken) {
         let mut news = self.news();
         let mut failures = 0u32;
+        // The bundle that every target is known to trust.
+        let mut trusted = None;
         loop {
-            let outcome = self.round().await;
+            let outcome = self.look(&mut trusted).await;
             let pause = match &outcome {
                 Ok(next) => {
                     failures = 0;
@@ -183,17 +188,22 @@ impl SelfSigned {
             let pause = pause.max(Duration::from_secs(1)) + self.clock.jitter(Duration::from_secs(1));
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(pause) => {}
-                Some(()) = news.next() => {}
+                // Named targets are not watched, so they are read again; that is a GET each, not a list.
+                () = tokio::time::sleep(pause) => if matches!(self.options.targets, Targets::Named(_)) { trusted = None },
+                Some(_) = news.next() => trusted = None,
             }
         }
     }
 
-    /// One round: brings the Secret in order, serves its leaf, injects its bundle; returns when to look again.
+    /// One whole round: brings the Secret in order, serves its leaf, injects its bundle; returns when to look again.
     ///
     /// # Errors
     /// Says what could not be read or written; what is served stays.
     pub async fn round(&self) -> Result<Timestamp, SelfSignedError> {
+        self.look(&mut None).await
+    }
+
+    async fn look(&self, trusted: &mut Option<String>) -> Result<Timestamp, SelfSignedError> {
         let (bundle, until) = self.ensure().await?;
         let pair = Pair::from_pem(bundle.leaf.as_bytes(), bundle.leaf_key.expose().as_bytes());
         let pair = pair.map_err(SelfSignedError::Serve)?;
@@ -201,10 +211,17 @@ impl SelfSigned {
             tracing::info!(gate = self.gate.name(), not_after = %pair.validity().not_after, "key pair loaded");
             self.slot.store(pair);
         }
+        if trusted.as_ref() == Some(&bundle.ca) {
+            return Ok(until);
+        }
         let injected = self.inject(&bundle).await?;
         if injected.patched > 0 {
             tracing::info!(seen = injected.seen, patched = injected.patched, "CA bundle injected");
         }
+        if injected.stale > 0 {
+            return Ok(self.clock.now());
+        }
+        *trusted = Some(bundle.ca);
         Ok(until)
     }
 
@@ -295,9 +312,10 @@ impl SelfSigned {
                 let Some(patch) = injection(kind, &value, &encoded) else { continue };
                 match api.patch(&name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
                     Ok(_) => done.patched += 1,
-                    // The object moved between read and write (409, or 422 for the failed test) or is gone: the
-                    // watch or the next round sees to it.
+                    // The object moved between read and write (409, or 422 for the failed test) or is gone: it is
+                    // looked at again soon.
                     Err(kube::Error::Api(status)) if [404, 409, 422].contains(&status.code) => {
+                        done.stale += 1;
                         tracing::debug!(kind = kind.kind(), name, code = status.code, "injection was stale");
                     }
                     Err(source) => {
@@ -329,14 +347,15 @@ impl SelfSigned {
     }
 
     /// Something for every change of a labelled target, so that one that is applied anew is trusted again at once.
-    fn news(&self) -> futures::stream::BoxStream<'static, ()> {
+    fn news(&self) -> futures::stream::BoxStream<'static, Vec<()>> {
         let Targets::Labelled(selector) = &self.options.targets else { return futures::stream::pending().boxed() };
         let mut all = SelectAll::new();
         for kind in TargetKind::ALL {
             let api = Api::all_with(self.client.clone(), &kind.resource());
             all.push(changes(api, watcher::Config::default().labels(selector), kind));
         }
-        all.boxed()
+        // A list is many events at one time and deserves one look.
+        all.ready_chunks(256).boxed()
     }
 
     fn show(&self, failed: Option<&SelfSignedError>) {
@@ -367,8 +386,8 @@ fn changes(
         .default_backoff()
         .filter_map(move |event| async move {
             match event {
-                // The round at start has seen to what exists; only what is applied later is news.
-                Ok(watcher::Event::Apply(_)) => Some(()),
+                // A list that is made anew may hold what a broken watch did not tell.
+                Ok(watcher::Event::Apply(_) | watcher::Event::InitApply(_)) => Some(()),
                 Ok(_) => None,
                 Err(error) => {
                     tracing::debug!(kind = kind.kind(), error = chain(&error), "watch failed");

@@ -126,10 +126,15 @@ pub fn parse_timeout(text: &str) -> Option<Duration> {
     (!total.is_zero()).then_some(total)
 }
 
+/// Requests let in for each that may run.
+const WAITING: usize = 16;
+
 pub(super) struct Guard {
     options: Options,
     clock: Clock,
-    turns: Arc<Semaphore>,
+    /// Requests that are being read, wait or run; beyond this they would only pile up.
+    entrance: Semaphore,
+    turns: Semaphore,
     /// One permit per kibibyte of body.
     buffer: Arc<Semaphore>,
     answer: FailureAnswer,
@@ -138,9 +143,10 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) fn new(options: Options, answer: FailureAnswer, metrics: ServeMetrics) -> Self {
-        let turns = Arc::new(Semaphore::new(options.concurrency));
+        let turns = Semaphore::new(options.concurrency);
+        let entrance = Semaphore::new(options.concurrency.saturating_mul(WAITING).min(Semaphore::MAX_PERMITS));
         let buffer = Arc::new(Semaphore::new((options.buffer_limit / 1024).min(Semaphore::MAX_PERMITS)));
-        Self { options, clock: Clock::system(), turns, buffer, answer, metrics }
+        Self { options, clock: Clock::system(), entrance, turns, buffer, answer, metrics }
     }
 
     pub(super) async fn handle(self: Arc<Self>, router: Router, request: Request) -> Response {
@@ -165,6 +171,7 @@ impl Guard {
         let deadline = started + self.time_for(parts.uri.query());
         let mut whole: Option<Bytes> = None;
         let result = timeout_at(deadline, async {
+            let _entered = self.entrance.try_acquire().map_err(|_| FailureKind::Overloaded)?;
             let mut held = Vec::new();
             let bytes = self.read(&parts, body, started, &mut held).await?;
             whole = Some(bytes.clone());

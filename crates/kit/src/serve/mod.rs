@@ -78,7 +78,8 @@ impl Options {
             // a connection on which the client is just about to send.
             idle_timeout: Duration::from_secs(100),
             body_timeout: Duration::from_secs(10),
-            drain: Duration::from_secs(25),
+            // Below the ten seconds that the manager gives to listeners, so that the end is ours and orderly.
+            drain: Duration::from_secs(8),
         }
     }
 }
