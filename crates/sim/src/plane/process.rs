@@ -14,6 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// How long a process may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// What kube-apiserver says for every closed connection to etcd; nobody ever found a cause in it.
+const NOISE: &str = "addrConn.createTransport failed";
+
 /// Sends process `$1` the signal to end when it reads a line, which is [`Process::stop`] asking. When its standard input is
 /// closed instead, the parent is dead: then it sees the end through and removes directory `$2`. Closing a pipe is the one
 /// thing even a killed parent still does.
@@ -168,6 +171,7 @@ pub(super) fn tail(path: &Path, lines: usize) -> String {
     let mut kept: Vec<String> = text
         .lines()
         .rev()
+        .filter(|line| !line.contains(NOISE))
         .take(lines)
         .map(|line| format!("  {}", line.chars().take(400).collect::<String>()))
         .collect();

@@ -1,0 +1,124 @@
+//! The `berth` program: where it is, what it prints, and running it beside a plane.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use sim::plane::{Plane, Process, free_port, http_get, wait_http};
+
+/// How long Berth may take until it is ready.
+const READY: Duration = Duration::from_secs(30);
+
+/// Where the program is.
+#[derive(Clone, Debug)]
+pub struct Program(PathBuf);
+
+impl Program {
+    /// `BERTH_BIN`, or the file `berth` beside this program.
+    pub fn find() -> Result<Self> {
+        if let Some(path) = std::env::var_os("BERTH_BIN").filter(|path| !path.is_empty()) {
+            let path = PathBuf::from(path);
+            if !path.is_file() {
+                bail!("BERTH_BIN is set to {}, which is not a file", path.display());
+            }
+            return Ok(Self(path));
+        }
+        let own = std::env::current_exe().context("finding this program's own path")?;
+        let path = own.with_file_name("berth");
+        if !path.is_file() {
+            bail!("berth is not built: run `cargo build -p berth` or set BERTH_BIN (looked for {})", path.display());
+        }
+        Ok(Self(path))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The documents that a printing command such as `crds` writes.
+    pub fn documents(&self, command: &str) -> Result<Vec<Value>> {
+        let (code, out, err) = self.run(&[command])?;
+        if code != Some(0) {
+            bail!("`berth {command}` failed: {}", err.trim());
+        }
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(&out).with_context(|| format!("reading what `berth {command}` printed"))?;
+        let objects: Vec<Value> = documents.into_iter().flat_map(sim::plane::objects).collect();
+        if objects.is_empty() {
+            bail!("`berth {command}` printed no objects");
+        }
+        Ok(objects)
+    }
+
+    /// Runs a command to its end: exit code, standard output, standard error.
+    pub fn run(&self, args: &[&str]) -> Result<(Option<i32>, String, String)> {
+        let output = Command::new(&self.0)
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("running {} {}", self.0.display(), args.join(" ")))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((output.status.code(), text(&output.stdout), text(&output.stderr)))
+    }
+}
+
+/// A running operator.
+#[derive(Debug)]
+pub struct Operator {
+    /// The process.
+    pub process: Process,
+    /// Port of `/readyz`.
+    pub health: u16,
+    /// Port of `/metrics`.
+    pub metrics: u16,
+    /// Port of the admission webhooks.
+    pub webhooks: u16,
+}
+
+impl Operator {
+    /// Starts `berth run` against the plane, its log in `log`.
+    pub fn start(program: &Program, plane: &Plane, log: &Path) -> Result<Self> {
+        let (health, metrics, webhooks) = (free_port()?, free_port()?, free_port()?);
+        let mut command = Command::new(program.path());
+        command
+            .args(["run", "--log-format", "text", "--webhook-bind-host", "127.0.0.1"])
+            .arg("--kubeconfig")
+            .arg(plane.kubeconfig_path())
+            .arg("--metrics-bind-address")
+            .arg(format!("127.0.0.1:{metrics}"))
+            .arg("--health-addr")
+            .arg(format!("127.0.0.1:{health}"))
+            .arg("--webhook-port")
+            .arg(webhooks.to_string())
+            .arg("--webhook-cert-dir")
+            .arg(plane.webhook_cert_dir()?);
+        let process = Process::start("berth", command, log, None)?;
+        Ok(Self { process, health, metrics, webhooks })
+    }
+
+    /// Waits until it says that it is ready.
+    pub async fn ready(&mut self) -> Result<()> {
+        Ok(wait_http(&mut self.process, self.health, "/readyz", READY).await?)
+    }
+
+    /// Every readiness gate with its detail.
+    pub async fn gates(&self) -> Result<String> {
+        let (_, body) = http_get(self.health, "/readyz?verbose").await.context("asking Berth for its gates")?;
+        Ok(body)
+    }
+
+    /// Registers its admission webhooks with the API server, by address.
+    pub async fn register(&self, program: &Program, plane: &Plane, client: &kube::Client) -> Result<usize> {
+        let ca = plane.ca()?;
+        let mut configurations = program.documents("webhooks")?;
+        for configuration in &mut configurations {
+            sim::plane::webhooks_by_url(configuration, self.webhooks, &ca);
+            sim::plane::apply(client, configuration).await?;
+        }
+        let hooks = configurations.iter().filter_map(|c| c.get("webhooks")).filter_map(Value::as_array).map(Vec::len);
+        Ok(hooks.sum())
+    }
+}

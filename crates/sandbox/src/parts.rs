@@ -1,0 +1,71 @@
+//! The parts of the world that can be chosen by name.
+
+/// A real manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The Cluster API core manager.
+    Capi,
+    /// The in-cluster IPAM provider.
+    Ipam,
+}
+
+/// A part that is started unless it is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spared {
+    /// The operator.
+    Berth,
+}
+
+/// Reads one name of `--with`.
+pub fn part(name: &str) -> Result<Part, String> {
+    match name {
+        "capi" => Ok(Part::Capi),
+        "ipam" => Ok(Part::Ipam),
+        "ec2" | "cloudstack" | "hosts" => {
+            Err(format!("the simulator `{name}` is not built yet; this build has: capi, ipam"))
+        }
+        _ => Err("there is no such part; this build has: capi, ipam (not built yet: ec2, cloudstack, hosts)".into()),
+    }
+}
+
+/// Reads one name of `--without`.
+pub fn spared(name: &str) -> Result<Spared, String> {
+    match name {
+        "berth" => Ok(Spared::Berth),
+        _ => Err("only `berth` can be left out; the other parts are started with --with".into()),
+    }
+}
+
+/// The managers in the order they must start in; the IPAM provider cannot work without the core manager.
+pub fn in_order(chosen: &[Part]) -> Vec<Part> {
+    let ipam = chosen.contains(&Part::Ipam);
+    let capi = ipam || chosen.contains(&Part::Capi);
+    [(capi, Part::Capi), (ipam, Part::Ipam)].into_iter().filter_map(|(wanted, part)| wanted.then_some(part)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_are_not_built_are_refused_by_name_and_unknown_ones_with_the_list() {
+        for name in ["ec2", "cloudstack", "hosts"] {
+            let refusal = part(name).unwrap_err();
+            assert!(refusal.contains(name) && refusal.contains("not built yet"), "{refusal}");
+        }
+        let refusal = part("azure").unwrap_err();
+        assert!(
+            ["capi", "ipam", "ec2", "cloudstack", "hosts"].iter().all(|known| refusal.contains(known)),
+            "{refusal}"
+        );
+        assert!(spared("capi").is_err());
+    }
+
+    #[test]
+    fn the_address_provider_brings_the_manager_it_needs() {
+        assert_eq!(in_order(&[Part::Ipam]), [Part::Capi, Part::Ipam]);
+        assert_eq!(in_order(&[Part::Ipam, Part::Capi, Part::Capi]), [Part::Capi, Part::Ipam]);
+        assert_eq!(in_order(&[Part::Capi]), [Part::Capi]);
+        assert!(in_order(&[]).is_empty());
+    }
+}

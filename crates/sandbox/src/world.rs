@@ -1,0 +1,81 @@
+//! Everything that was started, in the order it must be stopped in.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use sim::plane::{Manager, Options, Plane, PlaneError};
+use tokio::task::JoinHandle;
+
+use crate::berth::{Operator, Program};
+
+/// The running parts. Each is kept here as soon as it exists, so that stopping never forgets one.
+#[derive(Debug, Default)]
+pub struct World {
+    /// Berth.
+    pub operator: Option<Operator>,
+    /// The real managers, in the order they were started.
+    pub managers: Vec<(&'static str, Manager)>,
+    plane: Option<Plane>,
+    starting: Option<JoinHandle<Result<Plane, PlaneError>>>,
+}
+
+impl World {
+    /// Starts the API server in `dir`; without blocking, so that a signal is heard meanwhile.
+    pub async fn start_plane(&mut self, dir: PathBuf) -> Result<()> {
+        let options = Options { dir: Some(dir), ..Options::default() };
+        let starting = self.starting.insert(tokio::task::spawn_blocking(move || Plane::start_with(options)));
+        let started = starting.await;
+        self.starting = None;
+        self.plane = Some(started.context("starting the API server")??);
+        Ok(())
+    }
+
+    /// The API server.
+    pub fn plane(&self) -> Result<&Plane> {
+        self.plane.as_ref().context("the API server has not been started")
+    }
+
+    /// Installs Berth's own kinds, and says how many.
+    pub async fn install_kinds(&self, program: &Program) -> Result<usize> {
+        let client = self.plane()?.client().await?;
+        let crds = program.documents("crds")?;
+        let count = crds.len();
+        sim::plane::install_crds(&client, crds).await?;
+        Ok(count)
+    }
+
+    /// Starts Berth; it need not be ready when this returns.
+    pub fn start_operator(&mut self, program: &Program, log: &Path) -> Result<&mut Operator> {
+        let operator = Operator::start(program, self.plane()?, log)?;
+        Ok(self.operator.insert(operator))
+    }
+
+    /// Berth.
+    pub fn operator(&mut self) -> Result<&mut Operator> {
+        self.operator.as_mut().context("Berth has not been started")
+    }
+
+    /// What ended by itself, if anything did.
+    pub fn failure(&mut self) -> Option<PlaneError> {
+        let operator = self.operator.as_mut().and_then(|operator| operator.process.failure());
+        let managers = || self.managers.iter_mut().find_map(|(_, manager)| manager.process().failure());
+        operator.or_else(managers).or_else(|| self.plane.as_ref().and_then(Plane::failure))
+    }
+
+    /// Stops everything, last started first; every stop is bounded.
+    pub async fn stop(&mut self) {
+        // A server that is still starting cannot be stopped by anyone else.
+        if let Some(starting) = self.starting.take() {
+            self.plane = starting.await.ok().and_then(Result::ok);
+        }
+        if let Some(mut operator) = self.operator.take() {
+            operator.process.stop();
+        }
+        while let Some((_, mut manager)) = self.managers.pop() {
+            manager.stop();
+        }
+        if let Some(plane) = self.plane.take() {
+            plane.stop();
+        }
+    }
+}
