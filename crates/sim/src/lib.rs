@@ -5,3 +5,4 @@ pub mod conformance;
 pub mod plane;
 pub mod proxy;
 pub mod server;
+pub mod sweep;

@@ -192,3 +192,77 @@ fn prune(value: &mut Value, last: &FieldSet, owned: &FieldSet, shape: Shape<'_>)
 fn hollow(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn config() -> impl Strategy<Value = Value> {
+        let conditions = prop::collection::btree_map("[A-D]", "True|False", 0..4)
+            .prop_map(|m| Value::Array(m.into_iter().map(|(t, s)| json!({ "type": t, "status": s })).collect()));
+        let spec = prop::collection::btree_map("[a-d]", 0..3i64, 0..4);
+        let tags = prop::collection::btree_set("[x-z]", 0..3);
+        (conditions, spec, tags).prop_map(|(conditions, spec, tags)| {
+            json!({ "spec": { "map": spec, "tags": tags }, "status": { "conditions": conditions } })
+        })
+    }
+
+    fn kind() -> Kind {
+        Kind::namespaced("berth.test", "v1", "Widget", "widgets").without_status().list_set("spec.tags")
+    }
+
+    fn apply(live: &Value, config: &Value, manager: &str) -> Value {
+        let kind = kind();
+        let run = Apply {
+            kind: &kind,
+            name: "w",
+            manager,
+            api_version: "berth.test/v1",
+            subresource: None,
+            force: true,
+            now: "t",
+        };
+        run.run(live, config).unwrap()
+    }
+
+    fn empty() -> Value {
+        json!({ "metadata": {} })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn an_apply_is_its_own_repetition(one in config(), two in config()) {
+            let live = apply(&apply(&empty(), &one, "one"), &two, "two");
+            prop_assert_eq!(apply(&live, &two, "two"), live);
+        }
+
+        #[test]
+        fn who_applies_nothing_leaves_nothing(one in config(), two in config()) {
+            let alone = apply(&empty(), &one, "one");
+            let both = apply(&alone, &two, "two");
+            let left = apply(&both, &json!({}), "two");
+            let owners = Managed::read(&left);
+            prop_assert!(owners.set(&Entry::identity("two", "Apply", "berth.test/v1", None)).is_none());
+            let gone = apply(&left, &json!({}), "one");
+            let tags = gone.pointer("/spec/tags").and_then(Value::as_array).map_or(0, Vec::len);
+            let fields = gone.pointer("/spec/map").and_then(Value::as_object).map_or(0, Map::len);
+            let conditions = gone.pointer("/status/conditions").and_then(Value::as_array).map_or(0, Vec::len);
+            prop_assert_eq!((tags, fields, conditions), (0, 0, 0));
+        }
+
+        #[test]
+        fn what_was_applied_last_is_there(one in config(), two in config()) {
+            let live = apply(&apply(&empty(), &one, "one"), &two, "two");
+            for (key, value) in two["spec"]["map"].as_object().unwrap() {
+                prop_assert_eq!(&live["spec"]["map"][key], value);
+            }
+            for condition in two["status"]["conditions"].as_array().unwrap() {
+                prop_assert!(live["status"]["conditions"].as_array().unwrap().contains(condition));
+            }
+        }
+    }
+}

@@ -289,3 +289,64 @@ pub(crate) fn compare(old: Option<&Value>, new: Option<&Value>, shape: Shape<'_>
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sets() -> impl Strategy<Value = FieldSet> {
+        let leaf = Just(FieldSet::leaf()).boxed();
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            (any::<bool>(), prop::collection::btree_map("f:[a-d]|v:\"[a-c]\"", inner, 1..4))
+                .prop_map(|(member, children)| FieldSet { member, children })
+        })
+        .prop_map(|mut set| {
+            set.member = false;
+            set
+        })
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            (0..4i64).prop_map(Value::from),
+            "[a-c]".prop_map(Value::from)
+        ];
+        let tree = leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::btree_map("[a-d]", inner.clone(), 0..4)
+                    .prop_map(|m| Value::Object(m.into_iter().collect())),
+                prop::collection::vec(inner, 0..3).prop_map(Value::Array),
+            ]
+        });
+        prop::collection::btree_map("[a-d]", tree, 0..4).prop_map(|m| Value::Object(m.into_iter().collect()))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn a_set_survives_its_encoding(set in sets()) {
+            prop_assert_eq!(FieldSet::decode(&set.encode()), set);
+        }
+
+        #[test]
+        fn difference_and_intersection_split_a_set(a in sets(), b in sets()) {
+            let (common, only) = (a.intersection(&b), a.difference(&b));
+            prop_assert_eq!(common.union(&only), a.clone());
+            prop_assert!(common.intersection(&only).is_empty());
+            prop_assert_eq!(a.union(&b).difference(&b), only);
+        }
+
+        #[test]
+        fn a_value_does_not_differ_from_itself_and_adding_it_names_all_its_fields(value in values()) {
+            let same = compare(Some(&value), Some(&value), Shape(None));
+            prop_assert!(same.changed.is_empty() && same.removed.is_empty());
+            let added = compare(Some(&json!({})), Some(&value), Shape(None));
+            prop_assert!(added.removed.is_empty());
+            prop_assert!(set_of(&value, Shape(None)).difference(&added.changed).is_empty());
+        }
+    }
+}

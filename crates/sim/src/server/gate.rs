@@ -1,13 +1,11 @@
 //! A gate that numbers effects and can stop a process before, at or after any of them.
 
-#![allow(dead_code, reason = "the sweeps that drive a gate follow")]
-
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicBool, Ordering},
 };
 
-use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::sync::{Notify, OwnedMutexGuard, oneshot};
 
 /// Where, around one effect, a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +35,7 @@ struct State {
     effects: Vec<Effect>,
     plan: Option<(u64, Moment)>,
     unchecked: bool,
+    waiting: Option<oneshot::Sender<()>>,
 }
 
 /// Shared by everything a process can have an effect on: API server handles and outside simulators.
@@ -48,7 +47,6 @@ pub struct Gate {
     state: Arc<Mutex<State>>,
     turn: Arc<tokio::sync::Mutex<()>>,
     to_driver: Arc<Notify>,
-    from_driver: Arc<Notify>,
     dead: Arc<AtomicBool>,
     ignored: Arc<Vec<String>>,
 }
@@ -66,15 +64,18 @@ impl Gate {
             state: Arc::default(),
             turn: Arc::default(),
             to_driver: Arc::default(),
-            from_driver: Arc::default(),
             dead: Arc::default(),
             ignored: Arc::new(ignored),
         }
     }
 
-    /// The gate of the next process of the same run: same count, new life.
-    pub(crate) fn reborn(&self) -> Self {
-        Self { turn: Arc::default(), from_driver: Arc::default(), dead: Arc::default(), ..self.clone() }
+    /// The next process of the same run begins: same count, no plan.
+    pub(crate) fn revive(&self) {
+        let mut state = self.state();
+        state.plan = None;
+        state.waiting = None;
+        drop(state);
+        self.dead.store(false, Ordering::SeqCst);
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -114,7 +115,10 @@ impl Gate {
     }
 
     pub(crate) fn release(&self) {
-        self.from_driver.notify_one();
+        if let Some(waiting) = self.state().waiting.take() {
+            // Whoever waited may have been stopped meanwhile.
+            let _ = waiting.send(());
+        }
     }
 
     pub(crate) async fn changed(&self) {
@@ -130,17 +134,18 @@ impl Gate {
             return Pass { gate: self.clone(), number: None, _turn: None };
         }
         let turn = self.turn.clone().lock_owned().await;
-        let number = {
+        if self.is_dead() {
+            std::future::pending::<()>().await;
+        }
+        let (number, plan) = {
             let mut state = self.state();
             state.seen += 1;
             let number = state.seen;
             state.effects.push(Effect { number, what: what.into(), resource: resource.into() });
-            number
+            (number, state.plan)
         };
-        if self.state().plan == Some((number, Moment::Before)) {
+        if plan == Some((number, Moment::Before)) {
             self.kill();
-        }
-        if self.is_dead() {
             std::future::pending::<()>().await;
         }
         Pass { gate: self.clone(), number: Some(number), _turn: Some(turn) }
@@ -151,9 +156,11 @@ impl Pass {
     /// Reports that the effect is done; the driver looks at the world before the answer goes out.
     pub async fn committed(self) {
         let Some(number) = self.number else { return };
+        let (tell, told) = oneshot::channel();
         let plan = {
             let mut state = self.gate.state();
             state.unchecked = true;
+            state.waiting = Some(tell);
             state.plan
         };
         if plan == Some((number, Moment::Committed)) {
@@ -161,7 +168,8 @@ impl Pass {
             std::future::pending::<()>().await;
         }
         self.gate.to_driver.notify_one();
-        self.gate.from_driver.notified().await;
+        // A driver that is gone holds nobody back.
+        let _ = told.await;
         if plan == Some((number, Moment::Answered)) {
             // Later requests hang; the answer to this one still goes out.
             self.gate.kill();

@@ -236,7 +236,6 @@ impl Handle {
         self.inner.tick();
     }
 
-    #[allow(dead_code, reason = "the sweeps that attach a gate follow")]
     pub(crate) fn attach(&self, gate: Gate) {
         self.line.control().gate = Some(gate);
     }
