@@ -1,0 +1,177 @@
+//! What the chart renders is accepted by a real API server, keeps its rules, and carries the generated files unchanged.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use serde_json::{Value, json};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("reading {path}: {e}"))
+}
+
+/// The documents of a YAML file; comments alone make none.
+fn documents(path: &str) -> Vec<Value> {
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&read(path)).unwrap_or_else(|e| panic!("parsing {path}: {e}"));
+    documents.into_iter().filter(|d| !d.is_null()).collect()
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|o| o["kind"] == kind).collect()
+}
+
+fn only<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    let found = of_kind(objects, kind);
+    assert_eq!(found.len(), 1, "deploy/berth.yaml holds one {kind}");
+    found[0]
+}
+
+/// Applies an object without storing it and returns what would have been stored.
+async fn dry_run(client: &kube::Client, object: &Value) -> kube::Result<DynamicObject> {
+    let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let (resource, capabilities) = pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await?;
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+        Scope::Namespaced => Api::namespaced_with(client.clone(), text(object, "/metadata/namespace"), &resource),
+    };
+    let params = PatchParams::apply("manifests-test").dry_run().validation_strict();
+    api.patch(text(object, "/metadata/name"), &params, &Patch::Apply(object)).await
+}
+
+#[tokio::test]
+async fn every_rendered_manifest_is_accepted_by_the_server() {
+    let Some(plane) = sim::plane::for_test("every_rendered_manifest_is_accepted_by_the_server") else { return };
+    let client = plane.client().await.unwrap();
+    let objects = documents("deploy/berth.yaml");
+    // A dry run stores nothing, so what the rest stands in must really be there.
+    sim::plane::apply(&client, only(&objects, "Namespace")).await.unwrap();
+    assert!(objects.len() >= 12, "only {} documents in deploy/berth.yaml", objects.len());
+    for object in &objects {
+        let name = format!("{} {}", text(object, "/kind"), text(object, "/metadata/name"));
+        dry_run(&client, object).await.unwrap_or_else(|e| panic!("{name} is refused: {e}"));
+    }
+    // The dry run judges: a field that does not exist is refused.
+    let mut wrong = only(&objects, "Deployment").clone();
+    wrong["spec"]["replica"] = json!(2);
+    let error = dry_run(&client, &wrong).await.unwrap_err().to_string();
+    assert!(error.contains("replica"), "{error}");
+}
+
+#[tokio::test]
+async fn the_pod_is_admitted_where_the_restricted_profile_is_enforced() {
+    let Some(plane) = sim::plane::for_test("the_pod_is_admitted_where_the_restricted_profile_is_enforced") else {
+        return;
+    };
+    let client = plane.client().await.unwrap();
+    let objects = documents("deploy/berth.yaml");
+    let mut namespace = only(&objects, "Namespace").clone();
+    namespace["metadata"]["name"] = json!("restricted");
+    sim::plane::apply(&client, &namespace).await.unwrap();
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "berth", "namespace": "restricted"}});
+    sim::plane::apply(&client, &account).await.unwrap();
+    let template = &only(&objects, "Deployment")["spec"]["template"];
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "berth", "namespace": "restricted"}, "spec": template["spec"]});
+    dry_run(&client, &pod).await.expect("the pod fits the restricted profile");
+    pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
+    let error = dry_run(&client, &pod).await.unwrap_err().to_string();
+    assert!(error.contains("restricted"), "{error}");
+}
+
+/// Equality in which 1 equals 1.0: the template engine knows one kind of number only.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+#[test]
+fn generated_files_reach_the_manifests_unchanged() {
+    let objects = documents("deploy/berth.yaml");
+    let mut rendered: BTreeMap<&str, &Value> = BTreeMap::new();
+    for crd in of_kind(&objects, "CustomResourceDefinition") {
+        assert_eq!(text(crd, "/metadata/annotations/helm.sh~1resource-policy"), "keep");
+        rendered.insert(text(crd, "/metadata/name"), &crd["spec"]);
+    }
+    let mut count = 0;
+    for entry in std::fs::read_dir(root().join("chart/files/crds")).unwrap() {
+        let path = entry.unwrap().path();
+        let crd: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let name = text(&crd, "/metadata/name");
+        let found = rendered.get(name).unwrap_or_else(|| panic!("{name} is not in deploy/berth.yaml"));
+        assert!(same(&crd["spec"], found), "{} differs from deploy/berth.yaml: make chart", path.display());
+        count += 1;
+    }
+    assert!(count > 0 && count == rendered.len(), "{count} files, {} definitions rendered", rendered.len());
+
+    for (file, kind) in [("cluster-rules.yaml", "ClusterRole"), ("namespace-rules.yaml", "Role")] {
+        let rules: Value = serde_saphyr::from_str(&read(&format!("chart/files/rbac/{file}"))).unwrap();
+        assert_eq!(only(&objects, kind)["rules"], rules, "{file}");
+        assert!(!rules.as_array().unwrap().is_empty(), "{file} grants nothing");
+    }
+
+    for config in documents("chart/files/webhooks.yaml") {
+        let found = only(&objects, text(&config, "/kind"));
+        let hooks = |c: &Value| c["webhooks"].as_array().cloned().unwrap_or_default();
+        let (from, to) = (hooks(&config), hooks(found));
+        assert_eq!(from.len(), to.len());
+        for (from, to) in from.into_iter().zip(to) {
+            assert_eq!(from["name"], to["name"]);
+            assert_eq!(from["rules"], to["rules"]);
+            assert_eq!(from["failurePolicy"], to["failurePolicy"]);
+            let path = "/clientConfig/service/path";
+            assert_eq!(from.pointer(path), to.pointer(path));
+            assert_eq!(to["clientConfig"]["service"]["name"], "berth-webhook");
+        }
+    }
+}
+
+#[test]
+fn no_role_grants_everything_or_lists_secrets_everywhere() {
+    let objects = documents("deploy/berth.yaml");
+    for role in of_kind(&objects, "ClusterRole").into_iter().chain(of_kind(&objects, "Role")) {
+        for rule in role["rules"].as_array().unwrap() {
+            let has = |field: &str, value: &str| rule[field].as_array().is_some_and(|a| a.iter().any(|v| v == value));
+            for field in ["apiGroups", "resources", "verbs", "nonResourceURLs"] {
+                assert!(!has(field, "*"), "a wildcard in {rule}");
+            }
+            let wide = role["kind"] == "ClusterRole" && has("resources", "secrets");
+            assert!(!(wide && (has("verbs", "list") || has("verbs", "watch"))), "all Secrets can be read: {rule}");
+        }
+    }
+}
+
+#[test]
+fn the_arguments_in_the_manifest_are_understood_by_the_binary() {
+    let objects = documents("deploy/berth.yaml");
+    let container = &only(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0];
+    let args: Vec<&str> = container["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap()).collect();
+    let berth = |args: &[&str]| {
+        // With --help at the end everything before it is parsed and nothing is started.
+        std::process::Command::new(env!("CARGO_BIN_EXE_berth")).args(args).arg("--help").output().unwrap()
+    };
+    let output = berth(&args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let mut wrong = args.clone();
+    wrong.push("--no-such-flag");
+    assert_eq!(berth(&wrong).status.code(), Some(2), "a wrong flag before --help must be noticed");
+}
