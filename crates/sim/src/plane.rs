@@ -19,7 +19,7 @@ mod install;
 mod managers;
 mod process;
 
-pub use find::{Home, Server};
+pub use find::Server;
 pub use install::{apply, install_crds, objects, webhooks_by_url};
 pub use managers::{Manager, capi, ipam};
 pub use process::{Process, free_port, http_get, wait_http};

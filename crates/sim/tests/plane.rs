@@ -131,6 +131,37 @@ async fn a_wrong_server_flag_is_told_with_the_servers_own_words() {
     assert!(error.contains("no-such-flag"), "{error}");
 }
 
+#[test]
+fn the_plane_refuses_wrong_flags_by_name_and_writes_nothing() {
+    let name = "the_plane_refuses_wrong_flags_by_name_and_writes_nothing";
+    let bin = match plane::Server::find() {
+        Ok(plane::Server::Plane(bin)) => bin,
+        other => {
+            assert!(!plane::required() || matches!(other, Ok(plane::Server::Assets(_))), "{other:?}");
+            eprintln!("SKIPPED {name}: the plane is not used here");
+            return;
+        }
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let data = data.to_str().unwrap();
+    for (args, named) in [
+        (vec![], "-dir"),
+        (vec!["-dir", data, "-port", "70000"], "-port 70000"),
+        (vec!["-dir", data, "-port", "many"], "many"),
+        (vec!["-dir", data, "-gc-sync-period", "0s"], "-gc-sync-period"),
+        (vec!["-dir", data, "-apiserver-arg", "feature-gates"], "feature-gates"),
+        (vec!["-dir", data, "-no-such-flag"], "no-such-flag"),
+        (vec!["-dir", data, "more"], "more"),
+    ] {
+        let output = std::process::Command::new(&bin).args(&args).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.contains(named), "{args:?}: {error}");
+    }
+    assert!(!Path::new(data).exists());
+}
+
 #[tokio::test]
 async fn real_cluster_api_managers_hand_out_an_address() {
     let name = "real_cluster_api_managers_hand_out_an_address";

@@ -19,7 +19,7 @@ impl Server {
         Self::choose(
             env::var_os("KUBEBUILDER_ASSETS").filter(|v| !v.is_empty()).map(PathBuf::from),
             env::var_os("BERTH_PLANE").filter(|v| !v.is_empty()).map(PathBuf::from),
-            &Home::candidates(),
+            &homes(),
         )
     }
 
@@ -54,48 +54,33 @@ impl Server {
     }
 }
 
-/// The directory `target/plane` with `bin/` and `manifests/`.
-#[derive(Clone, Debug)]
-pub struct Home(PathBuf);
+/// The first place that has a file of `target/plane`, such as `bin/capi-core`.
+pub(super) fn built(what: &'static str, file: &str) -> Result<PathBuf, PlaneError> {
+    let homes = homes();
+    homes
+        .iter()
+        .map(|home| home.join(file))
+        .find(|path| path.is_file())
+        .ok_or_else(|| PlaneError::NotBuilt { what, path: homes.first().cloned().unwrap_or_default().join(file) })
+}
 
-impl Home {
-    /// The first candidate that has the file.
-    pub(super) fn with(what: &'static str, file: &str) -> Result<PathBuf, PlaneError> {
-        let candidates = Self::candidates();
-        candidates.iter().map(|home| home.join(file)).find(|path| path.is_file()).ok_or_else(|| PlaneError::NotBuilt {
-            what,
-            path: candidates.first().cloned().unwrap_or_default().join(file),
-        })
-    }
-
-    /// The first candidate that exists.
-    pub fn find() -> Option<Self> {
-        Self::candidates().into_iter().find(|home| home.is_dir()).map(Self)
-    }
-
-    /// Its path.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// Beside the plane that was named, in Cargo's target directory, or in a `target` above here.
-    fn candidates() -> Vec<PathBuf> {
-        let named = env::var_os("BERTH_PLANE").map(PathBuf::from);
-        let named = named.as_deref().and_then(Path::parent).and_then(Path::parent).map(Path::to_path_buf);
-        let target = env::var_os("CARGO_TARGET_DIR").map(|dir| PathBuf::from(dir).join("plane"));
-        let mut homes: Vec<PathBuf> = named.into_iter().chain(target).collect();
-        let starts =
-            [env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from), env::current_dir().ok(), env::current_exe().ok()];
-        for start in starts.into_iter().flatten() {
-            for dir in start.ancestors() {
-                let home = dir.join("target/plane");
-                if !homes.contains(&home) {
-                    homes.push(home);
-                }
-            }
+/// Where `target/plane` may be: beside the plane that was named, in Cargo's target directory, or above here.
+fn homes() -> Vec<PathBuf> {
+    let named = env::var_os("BERTH_PLANE").map(PathBuf::from);
+    let named = named.as_deref().and_then(Path::parent).and_then(Path::parent).map(Path::to_path_buf);
+    let target = env::var_os("CARGO_TARGET_DIR").map(|dir| PathBuf::from(dir).join("plane"));
+    let exe = env::current_exe().ok();
+    // target/debug/x and target/debug/deps/x, whatever the target directory is called.
+    let beside = exe.iter().flat_map(|exe| exe.ancestors().skip(2).take(2)).map(|dir| dir.join("plane"));
+    let starts = [env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from), env::current_dir().ok(), exe.clone()];
+    let above = starts.iter().flatten().flat_map(|start| start.ancestors()).map(|dir| dir.join("target/plane"));
+    let mut homes = Vec::new();
+    for home in named.into_iter().chain(target).chain(beside).chain(above) {
+        if !homes.contains(&home) {
+            homes.push(home);
         }
-        homes
     }
+    homes
 }
 
 fn list(homes: &[PathBuf]) -> String {

@@ -1,6 +1,6 @@
 //! The real Cluster API managers, outside of the cluster and with webhooks by address.
 
-use super::find::Home;
+use super::find::built;
 use super::{Plane, PlaneError, Process, apply, free_port, install_crds, objects, wait_http, webhooks_by_url};
 use serde_json::Value;
 use std::process::Command;
@@ -70,8 +70,8 @@ pub async fn ipam(plane: &Plane) -> Result<Manager, PlaneError> {
 }
 
 async fn start(plane: &Plane, kind: Kind) -> Result<Manager, PlaneError> {
-    let bin = Home::with(kind.name, &format!("bin/{}", kind.name))?;
-    let manifests = Home::with(kind.name, kind.manifests)?;
+    let bin = built(kind.name, &format!("bin/{}", kind.name))?;
+    let manifests = built(kind.name, kind.manifests)?;
     let text =
         std::fs::read_to_string(&manifests).map_err(PlaneError::io(format!("reading {}", manifests.display())))?;
     let document: Value =
