@@ -94,6 +94,7 @@ pub fn mount(manager: &Manager) -> Result<(), manager::Error> {
     let driver = Driver::new(manager, Registry { kinds: kinds.clone() });
     let work = driver.work().clone();
     kinds.observe(move |delta| work.add_now(delta.key.clone(), Priority::Urgent));
-    manager.drive(&driver, async move { kinds.settled().await });
+    let ready = kinds.clone();
+    manager.drive(&driver, async move { ready.settled().await }, move |accepts| kinds.keys(accepts));
     Ok(())
 }

@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::feed::{Feed, Project, Scope};
+use crate::feed::{Feed, Project, Scope, Source};
 use crate::gates::Gates;
 use crate::kinds::{Kind, Kinds};
 use crate::lease::{Leadership, Standing};
@@ -62,7 +62,7 @@ pub struct Options {
     pub instance: String,
     /// Which namespaces are followed.
     pub scope: Scope,
-    /// How often every object is looked at without a reason; `None` = never.
+    /// How often everything is listed again and looked at without a reason; `None` = never.
     pub resync: Option<Duration>,
     /// Workers per room.
     pub workers: usize,
@@ -172,10 +172,6 @@ impl Manager {
         &self.meter
     }
 
-    pub(crate) fn resync(&self) -> Option<Duration> {
-        self.options.resync
-    }
-
     /// Ends [`Manager::run`] when cancelled, as a signal would.
     #[must_use]
     pub fn stop(&self) -> &CancellationToken {
@@ -208,23 +204,33 @@ impl Manager {
         }
         let feed = Feed::<P>::new(self.clock.clone());
         let gate = self.gates.gate(&format!("kind {}", kind.definition()));
-        let (run, client, scope, kinds) =
-            (feed.clone(), self.client.clone(), self.options.scope.clone(), self.kinds.clone());
-        self.spawn(Stage::Watch, &format!("feed {}", kind.plural), |stop| run.run(client, scope, kinds, gate, stop));
+        let source = Source {
+            client: self.client.clone(),
+            scope: self.options.scope.clone(),
+            kinds: self.kinds.clone(),
+            refresh: self.options.resync,
+        };
+        let run = feed.clone();
+        self.spawn(Stage::Watch, &format!("feed {}", kind.plural), |stop| run.run(source, gate, stop));
         feeds.insert(kind, (TypeId::of::<P>(), Box::new(feed.clone())));
         Ok(feed)
     }
 
-    /// Starts the workers of a room. They wait until `ready` is done, normally the room's feeds being settled.
-    pub fn drive<R: Room, F>(&self, driver: &Arc<Driver<R>>, ready: F)
-    where
+    /// Starts the workers of a room. They wait until `ready` is done, normally the room's feeds being settled. `keys`
+    /// lists the keys that a filter accepts, for the resync.
+    pub fn drive<R: Room, F>(
+        &self,
+        driver: &Arc<Driver<R>>,
+        ready: F,
+        keys: impl Fn(&dyn Fn(&R::Key) -> bool) -> Vec<R::Key> + Send + Sync + 'static,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let work = Arc::clone(driver.work());
         let pause: Pause = Box::new(move |paused| if paused { work.pause() } else { work.resume() });
         pause(!self.leadership().leads());
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
-        let (driver, workers) = (Arc::clone(driver), self.options.workers.max(1));
+        let (driver, workers, resync) = (Arc::clone(driver), self.options.workers.max(1), self.options.resync);
         self.spawn(Stage::Decide, &format!("room {}", R::NAME), |stop| async move {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -233,6 +239,9 @@ impl Manager {
             let mut set = JoinSet::new();
             for _ in 0..workers {
                 set.spawn(Arc::clone(&driver).worker(stop.clone()));
+            }
+            if let Some(period) = resync {
+                set.spawn(Arc::clone(&driver).resync(period, keys, stop.clone()));
             }
             while set.join_next().await.is_some() {}
         });

@@ -17,7 +17,7 @@ use kit::write::{Created, Target, Writer};
 use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sim::server::{Action, Kind, Rule, Server};
+use sim::server::{Action, Handle, Kind, Rule, Server};
 use tokio::task::JoinSet;
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -75,14 +75,19 @@ struct World {
     gates: Gates,
     tasks: JoinSet<()>,
     manager: Arc<Manager>,
+    kit: Handle,
 }
 
 impl World {
     fn start(server: Server, scope: Scope) -> Self {
+        Self::with(server, Options { scope, ..Options::default() })
+    }
+
+    fn with(server: Server, options: Options) -> Self {
         let gates = Gates::new();
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap(), 1);
-        let options = Options { scope, ..Options::default() };
-        let manager = Manager::new(server.client("kit").kube(), clock, gates.clone(), Metrics::new(), options);
+        let kit = server.client("kit");
+        let manager = Manager::new(kit.kube(), clock, gates.clone(), Metrics::new(), options);
         let feed = manager.feed::<Sizes>().unwrap();
         let heard = Arc::new(Mutex::new(Vec::new()));
         let hear = Arc::clone(&heard);
@@ -93,7 +98,7 @@ impl World {
         let mut tasks = JoinSet::new();
         let run = Arc::clone(&manager);
         tasks.spawn(async move { run.run().await.unwrap() });
-        Self { server, feed, heard, gates, tasks, manager }
+        Self { server, feed, heard, gates, tasks, manager, kit }
     }
 
     fn heard(&self) -> Vec<String> {
@@ -211,6 +216,22 @@ async fn a_quiet_feed_sends_no_request() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let after = world.server.log().iter().filter(|e| !e.query.contains("watch=true")).count();
     assert_eq!(before, after, "requests other than the watch itself");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_never_arrived_is_made_good_by_the_next_list() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::with(server, Options { resync: Some(Duration::from_secs(3600)), ..Options::default() });
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    world.kit.drop_event(world.kit.events() + 1);
+    world.server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!(2)).unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.feed.get(&ObjectKey::namespaced("default", "a")), Seen::At(Arc::new(1)), "it was to be lost");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(world.feed.get(&ObjectKey::namespaced("default", "a")), Seen::At(Arc::new(2)));
+    assert_eq!(world.heard(), ["a ->1", "a 1>2"]);
     world.stop().await;
 }
 

@@ -121,6 +121,10 @@ impl<P: Project> Index<P> {
         all
     }
 
+    pub(super) fn keys(&self, accepts: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
+        self.objects.keys().filter(|key| accepts(key)).cloned().collect()
+    }
+
     pub(super) fn wrote(&mut self, key: &ObjectKey, version: &Version, now: Instant) {
         self.wrote.retain(|_, w| now.saturating_duration_since(w.at) < WRITE_MEMORY);
         let shown = self.objects.get(key).is_some_and(|e| e.version.covers(version));

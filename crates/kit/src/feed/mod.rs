@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use index::Index;
 pub use index::{Delta, Version};
-pub use run::{Events, Scope, objects};
+pub use run::{Events, Scope, Source, objects};
 
 use crate::clock::Clock;
 use crate::kinds::Kind;
@@ -136,6 +136,12 @@ impl<P: Project> Feed<P> {
     #[must_use]
     pub fn all(&self) -> Vec<(ObjectKey, Arc<P::Slim>)> {
         self.read().all()
+    }
+
+    /// The keys that `accepts`, in no order.
+    #[must_use]
+    pub fn keys(&self, accepts: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
+        self.read().keys(accepts)
     }
 
     /// How many objects the index holds.

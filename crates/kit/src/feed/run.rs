@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use api::key::ObjectKey;
 use futures::StreamExt;
@@ -58,10 +59,25 @@ impl Scope {
     }
 }
 
+/// Where a feed is filled from.
+#[derive(Clone)]
+pub struct Source {
+    /// The API server.
+    pub client: Client,
+    /// Which part of it.
+    pub scope: Scope,
+    /// Whether the kind is served.
+    pub kinds: Kinds,
+    /// How often everything is listed again, in case an event was lost on the way; `None` = only when a watch breaks.
+    pub refresh: Option<Duration>,
+}
+
 /// Why following ended.
 enum End {
     NotServed,
     Stopped,
+    /// It is time to list again.
+    Refresh,
 }
 
 /// The watches of one feed, one per followed namespace, and how far each has come.
@@ -75,7 +91,7 @@ struct Parts<P: Project> {
 
 impl<P: Project> Feed<P> {
     /// Follows the kind until cancelled. `gate` shows how far it is; it never blocks readiness.
-    pub async fn run(self, client: Client, scope: Scope, kinds: Kinds, gate: Gate, stop: CancellationToken) {
+    pub async fn run(self, source: Source, gate: Gate, stop: CancellationToken) {
         let kind = self.kind().clone();
         loop {
             let missing = || {
@@ -85,12 +101,18 @@ impl<P: Project> Feed<P> {
             };
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = kinds.served(&kind, missing) => {}
+                () = source.kinds.served(&kind, missing) => {}
             }
             gate.waiting(format!("listing {}", kind.plural));
             self.inner.phase.send_replace(Phase::Listing);
-            match self.follow(&client, &scope, &gate, &stop).await {
-                End::Stopped => return,
+            let end = loop {
+                match self.follow(&source, &gate, &stop).await {
+                    End::Refresh => tracing::debug!(kind = %kind, "listing again"),
+                    end => break end,
+                }
+            };
+            match end {
+                End::Stopped | End::Refresh => return,
                 End::NotServed => {
                     let gone = {
                         let mut index = self.write();
@@ -104,18 +126,28 @@ impl<P: Project> Feed<P> {
         }
     }
 
-    async fn follow(&self, client: &Client, scope: &Scope, gate: &Gate, stop: &CancellationToken) -> End {
-        let namespaces = scope.parts::<P>();
+    async fn follow(&self, source: &Source, gate: &Gate, stop: &CancellationToken) -> End {
+        let namespaces = source.scope.parts::<P>();
         let listed = vec![false; namespaces.len()];
         let watch = |(number, namespace): (usize, &Option<String>)| {
-            P::watch(client.clone(), namespace.as_deref()).map(move |event| (number, event)).boxed()
+            P::watch(source.client.clone(), namespace.as_deref()).map(move |event| (number, event)).boxed()
         };
         let mut events = futures::stream::select_all(namespaces.iter().enumerate().map(watch));
         let mut parts = Parts { namespaces, open: BTreeMap::new(), listed, feed: self.clone() };
         let mut current = false;
+        // Kinds that started together are not listed again together.
+        let due = source.refresh.map(|period| period.saturating_sub(self.inner.clock.jitter(period / 4)));
+        let due = async {
+            match due {
+                Some(due) => tokio::time::sleep(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(due);
         loop {
             let (number, event) = tokio::select! {
                 () = stop.cancelled() => return End::Stopped,
+                () = &mut due => return End::Refresh,
                 next = events.next() => match next {
                     Some(next) => next,
                     None => return End::Stopped,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use work::{Depth, Turn, Work, spread};
+pub use work::{Depth, Turn, Work, slot};
 
 /// A key is started again no sooner than this after its last start, unless the queue was built with another spacing.
 pub const SPACING: Duration = Duration::from_millis(100);

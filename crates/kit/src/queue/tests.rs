@@ -246,11 +246,9 @@ proptest! {
     }
 
     #[test]
-    fn resyncs_are_spread_over_half_a_period_and_stable(key in "[a-z]{1,12}/[a-z0-9-]{1,20}", secs in 0u64..100_000) {
-        let period = Duration::from_secs(secs);
-        let delay = spread(&key, period);
-        prop_assert!(delay >= period / 2 && delay <= period);
-        prop_assert_eq!(delay, spread(&key, period));
+    fn every_key_has_one_slot_of_a_resync(key in "[a-z]{1,12}/[a-z0-9-]{1,20}", slots in 0u64..1_000) {
+        prop_assert!(slot(&key, slots) < slots.max(1));
+        prop_assert_eq!(slot(&key, slots), slot(&key, slots));
     }
 }
 
@@ -280,23 +278,22 @@ fn finishing_a_key_nobody_took_changes_nothing() {
 
 #[test]
 fn ten_thousand_resyncs_do_not_fall_due_together() {
-    let period = Duration::from_secs(600);
-    let mut per_second = BTreeMap::new();
+    let mut sizes = BTreeMap::new();
     for n in 0..10_000 {
-        *per_second.entry(spread(&format!("default/machine-{n}"), period).as_secs()).or_insert(0) += 1;
+        *sizes.entry(slot(&format!("default/machine-{n}"), 300)).or_insert(0) += 1;
     }
-    assert!(per_second.len() >= 299, "{} of 300 seconds are used", per_second.len());
-    let most = per_second.values().max().unwrap();
-    assert!(*most < 80, "33 are due per second on average, {most} in the worst");
+    assert!(sizes.len() >= 299, "{} of 300 slots are used", sizes.len());
+    let most = sizes.values().max().unwrap();
+    assert!(*most < 80, "33 in a slot on average, {most} in the worst");
 }
 
 #[test]
-fn the_spread_of_a_key_is_the_same_in_every_process() {
-    assert_eq!(spread("default/a", Duration::from_secs(600)).as_nanos(), KNOWN_SPREAD);
+fn the_slot_of_a_key_is_the_same_in_every_process() {
+    assert_eq!(slot("default/a", u64::MAX), KNOWN_SLOT);
 }
 
 /// Fails when the hash changes, which would move every resync at an upgrade.
-const KNOWN_SPREAD: u128 = 317_783_828_619;
+const KNOWN_SLOT: u64 = 12_141_446_417_783_828_619;
 
 fn work() -> Arc<Work<u32>> {
     Work::new(Clock::simulated(Timestamp::UNIX_EPOCH, 1))

@@ -230,19 +230,17 @@ impl<K: Clone + Eq + Hash + Ord> Drop for Turn<K> {
     }
 }
 
-/// The delay until the next resync of `key`: between half of `period` and all of it, always the same for one key, so
-/// that many keys do not fall due together and none is later than promised.
+/// Which of `slots` turns of a resync `key` belongs to: always the same for one key, in every process, and spread so that
+/// many keys do not fall due together.
 #[must_use]
-pub fn spread<K: Hash + ?Sized>(key: &K, period: Duration) -> Duration {
+pub fn slot<K: Hash + ?Sized>(key: &K, slots: u64) -> u64 {
     let mut hash = Fnv(0xCBF2_9CE4_8422_2325);
     key.hash(&mut hash);
     // The low bits of FNV are weak for short keys: mix once more.
     let mut mixed = hash.finish();
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
     mixed ^= mixed >> 33;
-    let half = period / 2;
-    let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
-    half + Duration::from_nanos(mixed.checked_rem(nanos).unwrap_or(0))
+    mixed.checked_rem(slots).unwrap_or(0)
 }
 
 /// FNV-1a: the standard hasher is seeded per process and would move every resync at a restart.

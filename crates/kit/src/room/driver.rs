@@ -21,7 +21,7 @@ use crate::events::Events;
 use crate::fault::{self, Side};
 use crate::lease::Leadership;
 use crate::manager::Manager;
-use crate::queue::{Priority, Work, spread};
+use crate::queue::{Priority, Work, slot};
 use crate::write::Writer;
 
 /// How long reading the world may take.
@@ -29,6 +29,8 @@ const OBSERVE: Duration = Duration::from_secs(30);
 /// How long one step may take; the requests inside have shorter deadlines of their own.
 const STEP: Duration = Duration::from_secs(60);
 
+/// How many parts a resync is done in.
+const SLOTS: u64 = 64;
 /// A key met without leadership comes back this much later; normally its queue has been paused by then.
 const NOT_LEADING: Duration = Duration::from_secs(1);
 
@@ -74,7 +76,6 @@ pub struct Driver<R: Room> {
     writer: Writer,
     events: Events,
     leadership: Leadership,
-    resync: Option<Duration>,
     passes: AtomicU64,
 }
 
@@ -97,7 +98,6 @@ impl<R: Room> Driver<R> {
             writer: Writer::new(manager.client().clone(), R::NAME),
             events: Events::new(manager.client().clone(), R::NAME, Some(manager.instance().to_owned())),
             leadership: manager.leadership(),
-            resync: manager.resync(),
             passes: AtomicU64::new(0),
             room,
             clock,
@@ -114,6 +114,26 @@ impl<R: Room> Driver<R> {
     #[must_use]
     pub fn room(&self) -> &R {
         &self.room
+    }
+
+    /// Asks for every key once per `period`, a slot at a time, without holding a timer for each. `keys` lists the keys
+    /// that a filter accepts.
+    pub(crate) async fn resync(
+        self: Arc<Self>,
+        period: Duration,
+        keys: impl Fn(&dyn Fn(&R::Key) -> bool) -> Vec<R::Key>,
+        stop: CancellationToken,
+    ) {
+        let pause = period / u32::try_from(SLOTS).unwrap_or(u32::MAX);
+        for turn in (0..SLOTS).cycle() {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            for key in keys(&|key| slot(key, SLOTS) == turn) {
+                self.work.add_now(key, Priority::Background);
+            }
+        }
     }
 
     /// One worker: passes until the queue is closed.
@@ -291,9 +311,6 @@ impl<R: Room> Driver<R> {
                 self.work.add_after(key.clone(), pause, Priority::Background);
             }
             Flow::Wait(None) | Flow::Next => {}
-        }
-        if let Some(period) = self.resync {
-            self.work.add_after(key.clone(), spread(key, period), Priority::Background);
         }
     }
 }
