@@ -178,15 +178,9 @@ impl Connection {
     }
 }
 
-fn write_pair(dir: &Path, (cert, key): &(String, String), key_first: bool) {
-    // Plain writes in both orders, so that the watcher meets half-written and mixed pairs.
-    if key_first {
-        std::fs::write(dir.join("tls.key"), key).unwrap();
-        std::fs::write(dir.join("tls.crt"), cert).unwrap();
-    } else {
-        std::fs::write(dir.join("tls.crt"), cert).unwrap();
-        std::fs::write(dir.join("tls.key"), key).unwrap();
-    }
+fn write_half(dir: &Path, (cert, key): &(String, String), key_half: bool) {
+    let (name, text) = if key_half { ("tls.key", key) } else { ("tls.crt", cert) };
+    std::fs::write(dir.join(name), text).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -194,7 +188,9 @@ async fn keys_change_under_load_without_a_failed_request() {
     const ROTATIONS: usize = 40;
     let authority = Arc::new(Authority::new());
     let dir = tempfile::tempdir().unwrap();
-    write_pair(dir.path(), &authority.issue("berth.test"), true);
+    let first = authority.issue("berth.test");
+    write_half(dir.path(), &first, true);
+    write_half(dir.path(), &first, false);
     let (gates, slot) = (Gates::new(), Slot::new());
     let source = Directory::new(dir.path(), slot.clone(), gates.gate("certs"), Clock::system(), CertMetrics::default());
     let stop_source = CancellationToken::new();
@@ -225,12 +221,40 @@ async fn keys_change_under_load_without_a_failed_request() {
             Ok(())
         });
     }
+    let served_more = async || {
+        let served = (fresh.load(Ordering::SeqCst), kept.load(Ordering::SeqCst));
+        let more = async {
+            while fresh.load(Ordering::SeqCst) < served.0 + 2 || kept.load(Ordering::SeqCst) < served.1 + 2 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        // When a client has failed no more will come; its own error says why.
+        tokio::time::timeout(PATIENCE, more).await.is_ok()
+    };
     // Each new pair is seen by its slot before the next is written, so that every one is really served under load.
-    let mut shown = 0;
+    let (mut shown, mut mixed) = (0, 0);
     for round in 0..ROTATIONS {
         let pair = authority.issue("berth.test");
         let parsed = Pair::from_pem(pair.0.as_bytes(), pair.1.as_bytes()).unwrap();
-        write_pair(dir.path(), &pair, round % 2 == 0);
+        write_half(dir.path(), &pair, round % 2 == 0);
+        if round % 4 < 2 {
+            // The other half comes late: the mixed pair is seen, and not served.
+            let refused = async {
+                loop {
+                    let change = gates.changed();
+                    if gates.report().to_string().contains("does not belong") {
+                        return;
+                    }
+                    change.await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, refused).await.expect("the mixed pair is refused");
+            mixed += 1;
+            if !served_more().await {
+                break;
+            }
+        }
+        write_half(dir.path(), &pair, round % 2 != 0);
         let seen = async {
             while !slot.shows(&parsed) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -238,13 +262,7 @@ async fn keys_change_under_load_without_a_failed_request() {
         };
         tokio::time::timeout(PATIENCE, seen).await.expect("the new pair is taken");
         shown += 1;
-        let served = (fresh.load(Ordering::SeqCst), kept.load(Ordering::SeqCst));
-        let more = async {
-            while fresh.load(Ordering::SeqCst) < served.0 + 2 || kept.load(Ordering::SeqCst) < served.1 + 2 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        if tokio::time::timeout(PATIENCE, more).await.is_err() {
+        if !served_more().await {
             break;
         }
     }
@@ -252,9 +270,11 @@ async fn keys_change_under_load_without_a_failed_request() {
     while let Some(ended) = clients.join_next().await {
         ended.unwrap().expect("no request and no handshake fails");
     }
-    assert_eq!(shown, ROTATIONS);
+    assert_eq!((shown, mixed), (ROTATIONS, ROTATIONS / 2));
     let (fresh, kept) = (fresh.load(Ordering::SeqCst), kept.load(Ordering::SeqCst));
-    println!("{shown} rotations, {fresh} requests on new and {kept} on kept connections, none failed");
+    println!(
+        "{shown} rotations, {mixed} of them through a mixed pair, {fresh} requests on new and {kept} on kept connections, none failed"
+    );
     stop_source.cancel();
     server.ended().await;
     tokio::time::timeout(PATIENCE, background.join_next()).await.unwrap();
