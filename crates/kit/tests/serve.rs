@@ -354,6 +354,31 @@ async fn a_drain_finishes_what_is_in_flight_and_accepts_no_more() {
 }
 
 #[tokio::test]
+async fn idle_and_silent_connections_do_not_hold_a_drain() {
+    let authority = Authority::new();
+    let tls = Tls::new(slot(&authority.issue("berth.test")));
+    let router = Router::new().route("/", get(|| async { "ok" }));
+    let hour = |options: &mut Options| {
+        options.drain = Duration::from_secs(3600);
+        options.header_timeout = Duration::from_secs(3600);
+    };
+    let server = Running::start(router, Some(tls), hour).await;
+    let mut idle = Vec::new();
+    for two in [false, true] {
+        let connector = authority.client(if two { b"h2" } else { b"http/1.1" }, None);
+        let mut connection = Connection::tls(server.address, &connector, two).await.unwrap();
+        assert_eq!(connection.send("/", Bytes::new()).await.unwrap().1, "ok");
+        idle.push(connection);
+        // Connected, but nothing was ever asked.
+        idle.push(Connection::tls(server.address, &connector, two).await.unwrap());
+    }
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    silent.write_all(&[22, 3, 1]).await.unwrap();
+    server.ended().await;
+    drop((idle, silent));
+}
+
+#[tokio::test]
 async fn a_drain_has_an_end_also_when_a_handler_has_none() {
     let entered = Arc::new(Notify::new());
     let router = {

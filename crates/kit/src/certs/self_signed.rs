@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::authority::{Action, AuthorityError, Bundle, Facts, build, plan};
 use super::inject::{Target, TargetKind, injection};
 use super::{CertMetrics, Pair, PairError, Slot, standing};
+use crate::class::chain;
 use crate::clock::Clock;
 use crate::gates::{Gate, GateState};
 
@@ -396,17 +397,6 @@ fn changes(
             }
         })
         .boxed()
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 fn stored_bundle(secret: &KubeSecret) -> Option<Bundle> {

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 /// Refuses connections beyond a number and gives the others a slot for as long as they live.
@@ -24,11 +25,18 @@ pub(super) struct Bounded<A> {
     slots: Arc<Semaphore>,
     patience: Duration,
     refused: Counter,
+    stop: CancellationToken,
 }
 
 impl<A> Bounded<A> {
-    pub(super) fn new(inner: A, slots: Arc<Semaphore>, patience: Duration, refused: Counter) -> Self {
-        Self { inner, slots, patience, refused }
+    pub(super) fn new(
+        inner: A,
+        slots: Arc<Semaphore>,
+        patience: Duration,
+        refused: Counter,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { inner, slots, patience, refused, stop }
     }
 }
 
@@ -50,9 +58,14 @@ where
             return futures::future::err(io::Error::other("too many connections")).boxed();
         };
         let accepted = self.inner.accept(stream, service);
-        let patience = self.patience;
+        let (patience, stop) = (self.patience, self.stop.clone());
         async move {
-            let (stream, service) = accepted.await?;
+            // A connection that has not finished its handshake has sent nothing, so a drain need not wait for it.
+            let (stream, service) = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
+                accepted = accepted => accepted?,
+            };
             let limit = Box::pin(tokio::time::sleep(patience));
             Ok((Patient { inner: stream, wanted: PREFACE, limit }, Held { inner: service, _slot: Arc::new(slot) }))
         }

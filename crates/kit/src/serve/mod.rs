@@ -275,12 +275,12 @@ impl Server {
         let serving = async {
             match config {
                 None => {
-                    let acceptor = accept::Bounded::new(NoDelayAcceptor::new(), slots, limit, refused);
+                    let acceptor = accept::Bounded::new(NoDelayAcceptor::new(), slots, limit, refused, stop.clone());
                     server.acceptor(acceptor).serve(app).await
                 }
                 Some(config) => {
                     let tls = RustlsAcceptor::new(config).handshake_timeout(limit).acceptor(NoDelayAcceptor::new());
-                    server.acceptor(accept::Bounded::new(tls, slots, limit, refused)).serve(app).await
+                    server.acceptor(accept::Bounded::new(tls, slots, limit, refused, stop.clone())).serve(app).await
                 }
             }
         };
