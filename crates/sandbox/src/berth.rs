@@ -8,6 +8,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use sim::plane::{Plane, Process, free_port, http_get, wait_http};
 
+use crate::Usage;
+
 /// How long Berth may take until it is ready.
 const READY: Duration = Duration::from_secs(30);
 
@@ -21,7 +23,7 @@ impl Program {
         if let Some(path) = std::env::var_os("BERTH_BIN").filter(|path| !path.is_empty()) {
             let path = PathBuf::from(path);
             if !path.is_file() {
-                bail!("BERTH_BIN is set to {}, which is not a file", path.display());
+                return Err(Usage(format!("BERTH_BIN is set to {}, which is not a file", path.display())).into());
             }
             return Ok(Self(path));
         }

@@ -10,11 +10,11 @@ use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 
-use crate::DemoOptions;
 use crate::berth::Program;
 use crate::story::Story;
 use crate::up::Signals;
 use crate::world::World;
+use crate::{DemoOptions, Usage};
 
 /// How long a claim may take to come true.
 const BOUND: Duration = Duration::from_secs(20);
@@ -32,6 +32,10 @@ pub async fn demo(options: DemoOptions) -> Result<()> {
     };
     fs::create_dir_all(&dir).with_context(|| format!("--dir: creating {}", dir.display()))?;
     let dir = dir.canonicalize().with_context(|| format!("--dir: resolving {}", dir.display()))?;
+    let mut entries = fs::read_dir(&dir).with_context(|| format!("--dir: reading {}", dir.display()))?;
+    if entries.next().is_some() {
+        return Err(Usage(format!("--dir: {} is not empty, and the story begins with nothing", dir.display())).into());
+    }
     let mut world = World::default();
     let outcome = tokio::select! {
         told = tell(&mut world, &program, &dir) => told,

@@ -21,7 +21,7 @@ const AFTER: &str = "\
 Exit codes:
   0  stopped as asked, or every claim of the demo held
   1  something failed; the message names it and its log file
-  2  the command line is wrong; nothing was started
+  2  the command line or the environment is wrong; nothing was started
 
 Environment:
   BERTH_BIN           the berth program (default: beside this one)
@@ -62,7 +62,7 @@ struct UpOptions {
 /// Flags of `demo`.
 #[derive(Args, Debug)]
 struct DemoOptions {
-    /// Directory for data and logs (default: a temporary one, kept only after a failure)
+    /// Directory for data and logs, empty or new (default: a temporary one, kept only after a failure)
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -80,7 +80,19 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("berth-sandbox: {error:#}");
-            ExitCode::FAILURE
+            if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
+
+/// A mistake of the caller, as opposed to something that went wrong.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}

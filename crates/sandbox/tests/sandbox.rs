@@ -100,6 +100,20 @@ fn a_wrong_command_line_is_exit_code_2_and_starts_nothing() {
         assert!(error.contains(named), "{args:?}: {error}");
     }
     assert!(!Path::new(world).exists());
+    let output = Command::new(SANDBOX).args(["up", "--dir", world]).env("BERTH_BIN", "/no/such/file").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!Path::new(world).exists());
+}
+
+#[test]
+fn the_demo_begins_with_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("something"), "").unwrap();
+    let mut demo = Command::new(SANDBOX);
+    let output = demo.args(["demo", "--dir"]).arg(dir.path()).env("BERTH_BIN", stand_in(dir.path())).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--dir"));
 }
 
 #[test]
