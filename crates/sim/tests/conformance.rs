@@ -16,6 +16,8 @@ async fn every_case_passes_on_the_in_memory_server() {
     println!("{report}");
     assert!(report.total() >= 45);
     assert!(report.failed().is_empty(), "{report}");
+    let again = sim::conformance::run(server.kube(), "suite").await;
+    assert!(again.failed().is_empty(), "{again}");
 }
 
 #[tokio::test]

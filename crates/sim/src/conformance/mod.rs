@@ -83,10 +83,16 @@ impl fmt::Display for Report {
 }
 
 /// Runs all cases in namespace `ns`, a few at a time; installs the suite's own custom kind first.
+///
+/// Names differ from run to run, so the suite can be run on one server again and again.
 pub async fn run(client: Client, ns: &str) -> Report {
-    let base = Ctx::new(client, ns);
+    let mut base = Ctx::new(client, ns);
     if let Err(why) = types::install(&base).await {
         return Report { results: vec![("the_suites_own_kind_installs", Err(why))] };
+    }
+    match base.fresh_word().await {
+        Ok(word) => base.word = word.into(),
+        Err(why) => return Report { results: vec![("the_server_makes_names", Err(why))] },
     }
     let results = futures::stream::iter(cases().into_iter().enumerate())
         .map(|(i, case)| {
@@ -108,6 +114,7 @@ pub async fn run(client: Client, ns: &str) -> Report {
 pub struct Ctx {
     client: Client,
     ns: Arc<str>,
+    word: Arc<str>,
     id: usize,
 }
 
@@ -125,11 +132,24 @@ pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 impl Ctx {
     fn new(client: Client, ns: &str) -> Self {
-        Self { client, ns: ns.into(), id: 0 }
+        Self { client, ns: ns.into(), word: "".into(), id: 0 }
     }
 
     fn for_case(&self, id: usize) -> Self {
         Self { id, ..self.clone() }
+    }
+
+    /// A word the server has not given before: five letters of a generated name.
+    async fn fresh_word(&self) -> Result<String, String> {
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "generateName": "conformance-" } });
+        let made = self.post(&self.maps(), &map).await?.ok(201)?;
+        let word = made.text("/metadata/name").trim_start_matches("conformance-").to_owned();
+        holds("the generated name has more than its prefix", !word.is_empty())?;
+        Ok(word)
+    }
+
+    fn tag(&self) -> String {
+        format!("c{}-{}", self.id, self.word)
     }
 
     pub(crate) fn ns(&self) -> &str {
@@ -138,7 +158,7 @@ impl Ctx {
 
     /// A name no other case uses.
     pub(crate) fn name(&self, what: &str) -> String {
-        format!("c{}-{what}", self.id)
+        format!("{}-{what}", self.tag())
     }
 
     pub(crate) fn maps(&self) -> String {
@@ -160,7 +180,7 @@ impl Ctx {
     pub(crate) fn new_map(&self, what: &str) -> Value {
         json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": { "name": self.name(what), "labels": { "case": format!("c{}", self.id) } },
+            "metadata": { "name": self.name(what), "labels": { "case": self.tag() } },
             "data": { "a": "1" },
         })
     }
@@ -168,7 +188,7 @@ impl Ctx {
     pub(crate) fn new_widget(&self, what: &str) -> Value {
         json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "Widget",
-            "metadata": { "name": self.name(what), "labels": { "case": format!("c{}", self.id) } },
+            "metadata": { "name": self.name(what), "labels": { "case": self.tag() } },
             "spec": { "size": 1 },
         })
     }
@@ -179,7 +199,7 @@ impl Ctx {
     }
 
     pub(crate) fn mine(&self) -> String {
-        format!("labelSelector=case%3Dc{}", self.id)
+        format!("labelSelector=case%3D{}", self.tag())
     }
 
     pub(crate) async fn send(

@@ -1,6 +1,9 @@
 //! The resource types the server knows.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use serde_json::{Map, Value, json};
 
@@ -212,7 +215,13 @@ pub(crate) const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 pub(crate) const NAMESPACES: &str = "namespaces";
 
 impl Registry {
+    /// Built once: a sweep makes thousands of servers.
     pub(crate) fn with_builtins() -> Self {
+        static BUILTINS: LazyLock<Registry> = LazyLock::new(Registry::builtins);
+        BUILTINS.clone()
+    }
+
+    fn builtins() -> Self {
         let mut registry = Self::default();
         let text = json!({ "type": "string" });
         let texts = json!({ "type": "object", "additionalProperties": text });
