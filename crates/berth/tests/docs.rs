@@ -293,6 +293,22 @@ fn every_reason_has_its_section_and_every_section_its_reason() {
 }
 
 #[test]
+fn the_demo_in_the_docs_claims_what_the_demo_claims() {
+    let source = read(&root().join("crates/sandbox/src/demo.rs"));
+    let told: Vec<&str> = source.split(".tell(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(told.len() > 5, "the demo's claims were not found in its source");
+    for page in ["README.md", "book/src/reference/demo.txt"] {
+        let text = read(&root().join(page));
+        let shown: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ok "))
+            .map(|line| line.rsplit_once(" (").map_or(line, |(claim, _)| claim))
+            .collect();
+        assert_eq!(shown, told, "{page} shows another demo: run make demo and paste what it prints");
+    }
+}
+
+#[test]
 fn the_documented_build_is_the_one_of_the_image() {
     let dockerfile = read(&root().join("Dockerfile"));
     let operating = read(&root().join("book/src/operating.md"));
