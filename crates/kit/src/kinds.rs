@@ -149,7 +149,7 @@ impl Kinds {
     async fn watch(&self) {
         let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(self.client.clone());
         let config = watcher::Config::default().page_size(100);
-        let mut stream = watcher(api, config).default_backoff().touched_objects().boxed();
+        let mut stream = watcher(api, config).backoff(crate::feed::Reconnect::default()).touched_objects().boxed();
         loop {
             match stream.try_next().await {
                 Ok(Some(definition)) => self.definitions.send_modify(|all| {

@@ -384,7 +384,7 @@ fn changes(
     kind: TargetKind,
 ) -> futures::stream::BoxStream<'static, ()> {
     watcher(api, config)
-        .default_backoff()
+        .backoff(crate::feed::Reconnect::default())
         .filter_map(move |event| async move {
             match event {
                 // A list that is made anew may hold what a broken watch did not tell.

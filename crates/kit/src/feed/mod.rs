@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use index::Index;
 pub use index::{Delta, Version};
+pub(crate) use run::Reconnect;
 pub use run::{Events, Scope, Source, objects};
 
 use crate::clock::Clock;
