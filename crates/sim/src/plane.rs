@@ -119,7 +119,7 @@ impl PlaneError {
 pub struct Options {
     /// Where it keeps its files; a fresh temporary directory, removed at the end, when absent.
     pub dir: Option<PathBuf>,
-    /// Where it writes one JSON line per request.
+    /// Where it writes one JSON line per request; a relative path is one below its directory.
     pub audit_log: Option<PathBuf>,
     /// More flags for kube-apiserver, each starting with `--`.
     pub apiserver_args: Vec<String>,
@@ -282,7 +282,7 @@ impl Plane {
         let mut command = Command::new(bin);
         command.arg("-dir").arg(&self.dir).arg("-port").arg(port.unwrap_or(0).to_string());
         if let Some(log) = &self.options.audit_log {
-            command.arg("-audit-log").arg(log);
+            command.arg("-audit-log").arg(self.dir.join(log));
         }
         for arg in &self.options.apiserver_args {
             command.arg(format!("-apiserver-arg={arg}"));

@@ -65,7 +65,9 @@ fn start_apiserver(
         .args(["--disable-admission-plugins=ServiceAccount"]);
     if let Some(log) = &options.audit_log {
         write(&dir.join("audit-policy.yaml"), AUDIT_POLICY)?;
-        command.arg(file("audit-policy-file", "audit-policy.yaml")).arg(format!("--audit-log-path={}", log.display()));
+        command
+            .arg(file("audit-policy-file", "audit-policy.yaml"))
+            .arg(format!("--audit-log-path={}", dir.join(log).display()));
     }
     command.args(&options.apiserver_args);
     Process::start("kube-apiserver", command, &dir.join("plane.log"), remove)
