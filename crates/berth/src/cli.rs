@@ -131,6 +131,9 @@ pub struct RunOptions {
     /// Service that the self-made certificate is for, in the namespace Berth runs in
     #[arg(long, value_name = "NAME", default_value = "berth-webhook", help_heading = "Serving")]
     pub webhook_service: String,
+    /// Further name or address the self-made certificate is for, when the API server calls it by that; repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Serving")]
+    pub webhook_extra_name: Vec<String>,
     /// How long to go on serving after readiness was taken back
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration, help_heading = "Serving")]
     pub shutdown_delay: Duration,

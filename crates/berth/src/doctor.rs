@@ -52,7 +52,7 @@ impl Check {
 /// Runs every check and prints the report. The exit code is 0 when all is fine, 1 with warnings, 2 with failures.
 pub async fn doctor(options: DoctorOptions) -> anyhow::Result<()> {
     let agent = concat!("berth-doctor/", env!("CARGO_PKG_VERSION"));
-    let client = kit::client::connect(&options.cluster.access(), agent).await?;
+    let client = crate::connect(&options.cluster, agent).await?;
     let checks = checks::all(&client, &options.namespace).await;
     let worst = checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok);
     let mut out = std::io::stdout();

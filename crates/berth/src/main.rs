@@ -6,6 +6,7 @@ mod generate;
 mod rooms;
 mod run;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -31,12 +32,28 @@ fn main() -> ExitCode {
         Command::Rbac(options) => finish(generate::rbac(&options)),
         Command::Webhooks(options) => finish(generate::webhooks(&options)),
         Command::Version(options) => finish(cli::version(&options)),
-        Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "berth", &mut std::io::stdout());
-            FINE
-        }
+        Command::Completion { shell } => finish(completion(shell)),
     };
     ExitCode::from(code)
+}
+
+/// Prints the completion script of a shell.
+fn completion(shell: clap_complete::Shell) -> anyhow::Result<()> {
+    // Written to memory first: the generator panics when the reader of a pipe has had enough.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "berth", &mut script);
+    Ok(std::io::stdout().write_all(&script)?)
+}
+
+/// Connects to the cluster. A kubeconfig that cannot be used is a mistake of the caller.
+async fn connect(cluster: &cli::ClusterOptions, agent: &str) -> anyhow::Result<kube::Client> {
+    kit::client::connect(&cluster.access(), agent).await.map_err(|error| match error {
+        kit::client::Error::Kubeconfig { .. } => {
+            let flag = if cluster.kubeconfig.is_some() { "--kubeconfig" } else { "--context" };
+            Usage(format!("{flag}: {}", kit::class::chain(&error))).into()
+        }
+        other => other.into(),
+    })
 }
 
 /// A mistake of the caller, as opposed to something that went wrong: exit code 2 instead of 1.

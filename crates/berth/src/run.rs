@@ -1,7 +1,7 @@
 //! `berth run`: puts the parts together and runs until stopped.
 
 use std::io::IsTerminal;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     telemetry::init_logs(format, &options.log_level, colour).map_err(|e| Usage(format!("--log-level: {e}")))?;
 
     let agent = concat!("berth/", env!("CARGO_PKG_VERSION"));
-    let client = kit::client::connect(&options.cluster.access(), agent).await?;
+    let client = crate::connect(&options.cluster, agent).await?;
     let (clock, gates, metrics) = (Clock::system(), Gates::new(), Metrics::new());
     metrics.build_info(&[("version", env!("CARGO_PKG_VERSION"))]);
     let instance = lease::identity(&host(), &clock);
@@ -92,7 +92,17 @@ impl Plan {
             kit::fault::arm_text(point).map_err(|e| Usage(format!("--fault: {e}")))?;
         }
         for name in &options.namespace {
-            name.parse::<api::names::DnsLabel>().map_err(|e| Usage(format!("--namespace: {e}")))?;
+            label("--namespace", name)?;
+        }
+        if let Some(name) = &options.leader_elect_resource_namespace {
+            label("--leader-elect-resource-namespace", name)?;
+        }
+        label("--webhook-service", &options.webhook_service)?;
+        for name in &options.webhook_extra_name {
+            if name.parse::<IpAddr>().is_err() {
+                let bad = |e: api::names::NameError| Usage(format!("--webhook-extra-name: not an IP address, and {e}"));
+                name.parse::<api::names::DnsSubdomain>().map_err(bad)?;
+            }
         }
         let bind =
             |flag: &str, value: &str| telemetry::parse_bind_address(value).map_err(|e| Usage(format!("{flag}: {e}")));
@@ -112,6 +122,11 @@ impl Plan {
             terms,
         })
     }
+}
+
+/// Refuses what cannot be the name of a namespace or Service.
+fn label(flag: &str, name: &str) -> Result<(), Usage> {
+    name.parse::<api::names::DnsLabel>().map(drop).map_err(|e| Usage(format!("{flag}: {e}")))
 }
 
 /// Serves plain HTTP, when it is not switched off.
@@ -147,8 +162,11 @@ async fn admission(
     let certificates = CertMetrics::register(manager.metrics());
     let (clock, shared) = (manager.clock().clone(), slot.clone());
     if options.webhook_self_signed {
-        let settings =
+        let mut settings =
             SelfSignedOptions::for_service(&options.webhook_service, &own_namespace(manager.client(), options));
+        // Addresses have many spellings, and one that the certificate does not give back would be issued for ever.
+        let spelled = |name: &String| name.parse::<IpAddr>().map_or_else(|_| name.clone(), |ip| ip.to_string());
+        settings.names.extend(options.webhook_extra_name.iter().map(spelled));
         let source = SelfSigned::new(manager.client().clone(), clock, settings, shared, gate, certificates);
         manager.spawn(Stage::Watch, "webhook certificates", |stop| source.run(stop));
     } else {
