@@ -1,0 +1,156 @@
+//! What the other commands print, how they end, and which mistakes are named.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use sim::plane;
+
+use crate::support::{BERTH, World, berth, documents, run, text};
+
+#[test]
+fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["run", "--controllers", "kitchen"], &["--controllers", "`kitchen`", "vip, claims"]),
+        (&["run", "--controllers", "claims,vip"], &["--controllers", "`vip`", "not built yet"]),
+        (&["run", "--sync-period", "soon"], &["--sync-period", "soon", "10h"]),
+        (&["run", "--leader-elect", "--leader-elect-lease-duration", "8s"], &["--leader-elect-lease-duration", "9 s"]),
+        (&["run", "--leader-elect=maybe"], &["--leader-elect", "maybe"]),
+        (&["run", "--leader-elect-resource-namespace", "No/Name"], &["--leader-elect-resource-namespace", "No/Name"]),
+        (&["run", "--metrics-bind-address", "8080"], &["--metrics-bind-address", "8080", "no port"]),
+        (&["run", "--health-addr", "localhost:99999"], &["--health-addr", "99999"]),
+        (&["run", "--webhook-port", "70000"], &["--webhook-port", "70000"]),
+        (&["run", "--webhook-bind-host", "here"], &["--webhook-bind-host", "here"]),
+        (&["run", "--webhook-service", "a.b"], &["--webhook-service", "a.b"]),
+        (&["run", "--webhook-extra-name", "*.example"], &["--webhook-extra-name", "*.example"]),
+        (&["run", "--log-level", "inof"], &["--log-level", "inof"]),
+        (&["run", "--log-format", "xml"], &["--log-format", "xml"]),
+        (&["run", "--namespace", "Not_A_Name"], &["--namespace", "Not_A_Name"]),
+        (&["run", "--workers", "0"], &["--workers", "0"]),
+        (&["run", "--feature-gates", "Magic=true"], &["--feature-gates", "Magic"]),
+        (&["run", "--fault", "claims.status.before"], &["--fault", "NAME=hang|panic|exit"]),
+        (&["run", "--aws-endpoint", "http://x"], &["--aws-endpoint", "not built yet"]),
+        (&["run", "--runtime-extension-port", "1"], &["--runtime-extension-port", "not built yet"]),
+        (&["run", "--watch-filter", "x"], &["--watch-filter", "not built yet"]),
+        (&["run", "--kubeconfig", "no/such/file"], &["--kubeconfig", "no/such/file"]),
+        (&["doctor", "--kubeconfig", "no/such/file"], &["--kubeconfig", "no/such/file"]),
+        (&["doctor", "--output", "yaml"], &["--output", "yaml"]),
+        (&["crds", "--write", "--check"], &["--write", "--check"]),
+        (&["completion", "tcsh"], &["tcsh"]),
+        (&["sail"], &["sail"]),
+        (&[], &["Usage: berth"]),
+    ];
+    for (args, parts) in cases {
+        let output = berth(args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert_eq!(text(&output.stdout), "", "{args:?}");
+        for part in *parts {
+            assert!(said.contains(part), "{args:?} does not say {part:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn without_any_cluster_the_operator_fails_and_says_what_it_looked_for() {
+    for command in ["run", "doctor"] {
+        let output = berth(&[command]);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""), "{said}");
+        assert!(said.contains("finding a cluster"), "{said}");
+    }
+}
+
+#[test]
+fn every_shell_gets_a_completion_script() {
+    for (shell, mark) in
+        [("bash", "_berth()"), ("zsh", "#compdef berth"), ("fish", "complete -c berth"), ("powershell", "'berth'")]
+    {
+        let output = berth(&["completion", shell]);
+        let script = text(&output.stdout);
+        assert!(output.status.success() && script.contains(mark), "{shell}: {script}");
+        assert!(script.contains("webhook-self-signed"), "{shell} does not know the flags");
+        assert_eq!(text(&output.stderr), "", "{shell}");
+    }
+}
+
+#[test]
+fn as_a_plugin_of_kubectl_it_is_the_same_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = dir.path().join("kubectl-berth");
+    std::os::unix::fs::symlink(BERTH, &plugin).unwrap();
+    for args in [&["version", "-o", "json"][..], &["--help"], &["run", "--help"], &["crds"], &["run", "--workers", "0"]]
+    {
+        let (own, other) = (berth(args), run(&plugin, args));
+        assert_eq!(own.status.code(), other.status.code(), "{args:?}");
+        assert_eq!(text(&own.stdout), text(&other.stdout), "{args:?}");
+        assert_eq!(text(&own.stderr), text(&other.stderr), "{args:?}");
+    }
+    let version: Value = serde_json::from_slice(&berth(&["version", "-o", "json"]).stdout).unwrap();
+    assert_eq!((&version["apiVersion"], &version["kind"]), (&"cli.berth.dev/v1".into(), &"Version".into()));
+}
+
+/// What the doctor says of a cluster, with its exit code.
+fn doctor(kubeconfig: &str) -> (Option<i32>, Value) {
+    let output = berth(&["doctor", "--kubeconfig", kubeconfig, "-o", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&report["apiVersion"], &report["kind"]), (&"cli.berth.dev/v1".into(), &"Doctor".into()));
+    assert_eq!(text(&output.stderr), "");
+    (output.status.code(), report)
+}
+
+/// The names of the checks of one level.
+fn at<'r>(report: &'r Value, level: &str) -> Vec<&'r str> {
+    let checks = report["checks"].as_array().unwrap();
+    checks.iter().filter(|check| check["level"] == level).map(|check| check["name"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn the_doctor_names_what_is_missing_until_nothing_is() {
+    let Some(world) = World::enter("the_doctor_names_what_is_missing_until_nothing_is").await else { return };
+    world.bare().await;
+    let kubeconfig = world.plane.kubeconfig_path();
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let (code, report) = doctor(kubeconfig);
+    assert_eq!(code, Some(2), "{report}");
+    assert_eq!((at(&report, "failure"), &report["result"]), (vec!["kinds"], &"failure".into()));
+    let kinds = report["checks"].as_array().unwrap().iter().find(|check| check["name"] == "kinds").unwrap();
+    assert_eq!(kinds["fix"], "berth crds | kubectl apply --server-side -f -");
+    assert!(kinds["found"].as_str().unwrap().contains("HostClaimKind"), "{kinds}");
+
+    world.installed().await;
+    let (code, report) = doctor(kubeconfig);
+    assert_eq!(code, Some(1), "{report}");
+    assert_eq!((at(&report, "warning"), at(&report, "failure")), (vec!["webhooks"], vec![]));
+
+    // A webhook that nobody can trust is worse than none.
+    let mut webhooks = documents(&["webhooks"]).remove(0);
+    world.apply(&webhooks).await;
+    let (code, report) = doctor(kubeconfig);
+    assert_eq!((code, at(&report, "failure")), (Some(2), vec!["webhooks"]));
+    plane::webhooks_by_url(&mut webhooks, 1, &world.plane.ca().unwrap());
+    world.apply(&webhooks).await;
+    let (code, report) = doctor(kubeconfig);
+    assert_eq!(code, Some(0), "{report}");
+    assert_eq!(at(&report, "ok").len(), report["checks"].as_array().unwrap().len());
+    let output = berth(&["doctor", "--kubeconfig", kubeconfig]);
+    assert!(text(&output.stdout).ends_with("checks, all fine\n"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn an_unreachable_server_is_one_failure_and_found_out_quickly() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubeconfig");
+    let port = plane::free_port().unwrap();
+    let config = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "gone",
+        "clusters": [{"name": "gone", "cluster": {"server": format!("https://127.0.0.1:{port}")}}],
+        "users": [{"name": "nobody", "user": {"token": "x"}}],
+        "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "nobody"}}],
+    });
+    std::fs::write(&path, config.to_string()).unwrap();
+    let begun = Instant::now();
+    let (code, report) = doctor(path.to_str().unwrap());
+    assert!(begun.elapsed() < Duration::from_secs(20), "it took {:?}", begun.elapsed());
+    assert_eq!(code, Some(2), "{report}");
+    assert_eq!((at(&report, "failure"), report["checks"].as_array().unwrap().len()), (vec!["api"], 1));
+}

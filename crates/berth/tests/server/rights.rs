@@ -1,0 +1,128 @@
+//! The generated rules are enough, and none of them is there for nothing.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+use sim::plane;
+
+use crate::support::{Operator, World, documents, within};
+
+const NAMESPACE: &str = "berth-rules";
+
+#[tokio::test]
+async fn the_generated_rules_are_enough_and_each_is_used() {
+    let Some(world) = World::enter("the_generated_rules_are_enough_and_each_is_used").await else { return };
+    world.bare().await;
+    world.namespace(NAMESPACE).await;
+    let rules = documents(&["rbac"]);
+    let [everywhere, here] = rules.as_slice() else { panic!("two lists of rules: {rules:?}") };
+    let kubeconfig = account(&world, everywhere, here).await;
+    let kubeconfig_dir = tempfile::tempdir().unwrap();
+    let path = kubeconfig_dir.path().join("kubeconfig");
+    std::fs::write(&path, kubeconfig.to_string()).unwrap();
+    // A configuration without an authority, so that there is something to inject.
+    let mut webhooks = documents(&["webhooks"]).remove(0);
+    for hook in webhooks["webhooks"].as_array_mut().unwrap() {
+        hook["rules"] = json!([]);
+    }
+    world.apply(&webhooks).await;
+
+    let mark = world.mark();
+    let port = plane::free_port().unwrap().to_string();
+    let mut operator = Operator::start_as(
+        &path,
+        &[
+            "--leader-elect",
+            "--leader-elect-resource-namespace",
+            NAMESPACE,
+            "--webhook-self-signed",
+            "--webhook-port",
+            &port,
+            "--webhook-bind-host",
+            "127.0.0.1",
+        ],
+    );
+    operator.ready().await;
+    operator.says("waiting for the kind HostClaimKind").await;
+    operator.says("this replica decides").await;
+    plane::install_crds(&world.client, documents(&["crds"])).await.unwrap();
+    world.create_kind("ruled").await;
+    world.judged("ruled", "False", "HeartbeatMissing").await;
+    world.event("ruled", "HeartbeatMissing").await;
+    world.heartbeat("ruled").await;
+    world.judged("ruled", "True", "ControllerAlive").await;
+    world.event("ruled", "ControllerAlive").await;
+    within(crate::support::SOON, "the authority is injected", async || {
+        let api: Api<kube::api::DynamicObject> =
+            Api::all_with(world.client.clone(), &crate::support::webhook_resource());
+        let found = api.get("berth").await.ok()?;
+        found.data["webhooks"][0]["clientConfig"]["caBundle"].is_string().then_some(())
+    })
+    .await;
+    operator.stop().await;
+
+    let user = format!("system:serviceaccount:{NAMESPACE}:berth");
+    let requests = world.requests(mark);
+    assert!(requests.iter().all(|request| request.user == user), "somebody else used our name");
+    let refused: Vec<_> = requests.iter().filter(|request| matches!(request.code, 401 | 403)).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    let used: BTreeSet<_> = requests.iter().map(|r| (r.group.clone(), r.resource.clone())).collect();
+    let granted: BTreeSet<_> = [everywhere, here].into_iter().flat_map(granted).collect();
+    assert!(granted.len() >= 8, "{granted:?}");
+    let unused: Vec<_> = granted.difference(&used).collect();
+    assert!(unused.is_empty(), "granted and never used: {unused:?}");
+}
+
+/// The groups and resources of a list of rules.
+fn granted(rules: &Value) -> Vec<(String, String)> {
+    let strings = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let mut found = Vec::new();
+    for rule in rules.as_array().unwrap() {
+        for group in strings(&rule["apiGroups"]) {
+            found.extend(strings(&rule["resources"]).into_iter().map(|resource| (group.clone(), resource)));
+        }
+    }
+    found
+}
+
+/// A service account with just these rules, and the kubeconfig that speaks for it.
+async fn account(world: &World, everywhere: &Value, here: &Value) -> Value {
+    let meta = json!({"name": "berth", "namespace": NAMESPACE});
+    let rbac = "rbac.authorization.k8s.io";
+    let role = |kind: &str, rules: &Value| json!({"apiVersion": format!("{rbac}/v1"), "kind": kind, "metadata": meta, "rules": rules});
+    let binding = |kind: &str, role: &str| {
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": kind, "metadata": meta,
+            "roleRef": {"apiGroup": rbac, "kind": role, "name": "berth"},
+            "subjects": [{"kind": "ServiceAccount", "name": "berth", "namespace": NAMESPACE}]})
+    };
+    let mut objects = [
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta}),
+        role("ClusterRole", everywhere),
+        role("Role", here),
+        binding("ClusterRoleBinding", "ClusterRole"),
+        binding("RoleBinding", "Role"),
+    ];
+    for object in &mut objects {
+        if object["kind"].as_str().unwrap().starts_with("Cluster") {
+            object["metadata"].as_object_mut().unwrap().remove("namespace");
+        }
+        world.apply(object).await;
+    }
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let request = TokenRequest::default();
+    let answer = accounts.create_token_request("berth", &PostParams::default(), &request).await.unwrap();
+    let token = answer.status.unwrap().token;
+    let server = world.plane.config().await.unwrap().cluster_url.to_string();
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "rules",
+        "clusters": [{"name": "plane", "cluster": {
+            "server": server, "certificate-authority": world.plane.dir().join("ca.crt")}}],
+        "users": [{"name": "berth", "user": {"token": token}}],
+        "contexts": [{"name": "rules", "context": {"cluster": "plane", "user": "berth", "namespace": NAMESPACE}}],
+    })
+}
