@@ -73,3 +73,27 @@ pub fn webhooks() -> impl Iterator<Item = &'static Webhook> {
 pub fn admission() -> Admission {
     BUILT.iter().fold(Admission::new(), |admission, room| (room.admit)(admission))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_we_may_patch_are_our_own() {
+        let own: Vec<String> = api::own::crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
+        let patched = rights().into_iter().filter(|r| r.resources.contains(&"customresourcedefinitions"));
+        let named: Vec<&str> = patched.flat_map(|right| right.names.iter().copied()).collect();
+        assert_eq!(named, own);
+    }
+
+    #[test]
+    fn rooms_are_chosen_by_name_and_others_refused_with_a_reason() {
+        let names = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(chosen(&[]).unwrap().len(), BUILT.len());
+        assert_eq!(chosen(&names("claims,claims")).unwrap().len(), 1);
+        let unbuilt = chosen(&names("claims,hosts")).err().unwrap().to_string();
+        assert!(unbuilt.contains("`hosts` is not built yet"), "{unbuilt}");
+        let unknown = chosen(&names("castles")).err().unwrap().to_string();
+        assert!(unknown.contains("no room `castles`") && unknown.contains("capacity"), "{unknown}");
+    }
+}

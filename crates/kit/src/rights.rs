@@ -13,6 +13,8 @@ pub struct Right {
     pub resources: &'static [&'static str],
     /// Verbs, never `*`.
     pub verbs: &'static [&'static str],
+    /// The only objects it is needed for; empty for any. Lists, watches and creates cannot be narrowed by name.
+    pub names: &'static [&'static str],
     /// Where it is needed.
     pub reach: Reach,
     /// Which code needs it, for the reader of the role.
@@ -34,6 +36,7 @@ pub const KIT: &[Right] = &[
         group: "apiextensions.k8s.io",
         resources: &["customresourcedefinitions"],
         verbs: &["list", "watch"],
+        names: &[],
         reach: Reach::Cluster,
         why: "kinds: wait for a kind that is not installed yet",
     },
@@ -41,15 +44,25 @@ pub const KIT: &[Right] = &[
         group: "events.k8s.io",
         resources: &["events"],
         verbs: &["create", "patch"],
+        names: &[],
         reach: Reach::Cluster,
         why: "events: say what changed, on the object people look at",
     },
     Right {
         group: "coordination.k8s.io",
         resources: &["leases"],
-        verbs: &["create", "get", "update"],
+        verbs: &["create"],
+        names: &[],
         reach: Reach::OwnNamespace,
         why: "lease: one replica decides",
+    },
+    Right {
+        group: "coordination.k8s.io",
+        resources: &["leases"],
+        verbs: &["get", "update"],
+        names: &["berth"],
+        reach: Reach::OwnNamespace,
+        why: "lease: renew it, take it over, give it back",
     },
 ];
 
@@ -58,46 +71,67 @@ pub const SELF_SIGNED: &[Right] = &[
     Right {
         group: "",
         resources: &["secrets"],
-        verbs: &["create", "get", "patch"],
+        verbs: &["create"],
+        names: &[],
         reach: Reach::OwnNamespace,
         why: "certs: keep the serving key pair and its authority",
     },
     Right {
+        group: "",
+        resources: &["secrets"],
+        verbs: &["get", "patch"],
+        names: &["berth-webhook-certs"],
+        reach: Reach::OwnNamespace,
+        why: "certs: read and renew them",
+    },
+    Right {
         group: "admissionregistration.k8s.io",
         resources: &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
-        verbs: &["list", "patch", "watch"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "certs: find who must trust our authority",
+    },
+    Right {
+        group: "admissionregistration.k8s.io",
+        resources: &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        verbs: &["patch"],
+        names: &["berth"],
         reach: Reach::Cluster,
         why: "certs: tell the API server which authority to trust",
     },
     Right {
         group: "apiextensions.k8s.io",
         resources: &["customresourcedefinitions"],
-        verbs: &["list", "patch", "watch"],
+        verbs: &["patch"],
+        names: &["hostclaimkinds.berth.dev", "hostclaimquotas.berth.dev"],
         reach: Reach::Cluster,
-        why: "certs: the same for conversion webhooks",
+        why: "certs: the same for conversion webhooks of our own kinds",
     },
 ];
 
 /// The rules for one reach, merged and in a stable order: equal lists give equal bytes.
 #[must_use]
 pub fn rules<'r>(rights: impl IntoIterator<Item = &'r Right>, reach: Reach) -> Vec<PolicyRule> {
-    let mut verbs: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    let mut verbs: BTreeMap<(&str, &str, &[&str]), BTreeSet<&str>> = BTreeMap::new();
     for right in rights.into_iter().filter(|right| right.reach == reach) {
         for resource in right.resources {
-            verbs.entry((right.group, resource)).or_default().extend(right.verbs);
+            verbs.entry((right.group, resource, right.names)).or_default().extend(right.verbs);
         }
     }
-    let mut grouped: BTreeMap<(&str, BTreeSet<&str>), Vec<String>> = BTreeMap::new();
-    for ((group, resource), verbs) in verbs {
-        grouped.entry((group, verbs)).or_default().push(resource.to_owned());
+    let mut grouped: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for ((group, resource, names), verbs) in verbs {
+        grouped.entry((group, names, verbs)).or_default().push(resource.to_owned());
     }
-    let rule = |((group, verbs), resources): ((&str, BTreeSet<&str>), Vec<String>)| PolicyRule {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let rules = grouped.into_iter().map(|((group, names, verbs), resources)| PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
         resources: Some(resources),
+        resource_names: (!names.is_empty()).then(|| owned(names)),
         verbs: verbs.into_iter().map(str::to_owned).collect(),
         ..PolicyRule::default()
-    };
-    grouped.into_iter().map(rule).collect()
+    });
+    rules.collect()
 }
 
 #[cfg(test)]
@@ -115,14 +149,24 @@ mod tests {
         }
     }
 
+    /// A right to change an existing object of a shared kind names the object, or it could change anybody's.
+    #[test]
+    fn writes_to_shared_kinds_are_narrowed_by_name() {
+        for right in KIT.iter().chain(SELF_SIGNED).filter(|right| right.group != "events.k8s.io") {
+            let writes = right.verbs.iter().any(|verb| ["update", "patch", "delete"].contains(verb));
+            assert_eq!(writes, !right.names.is_empty(), "{right:?}");
+        }
+    }
+
     #[test]
     fn rules_are_merged_by_resource_and_split_by_reach() {
         let all = rules(KIT.iter().chain(SELF_SIGNED), Reach::Cluster);
         let definitions: Vec<_> =
             all.iter().filter(|r| r.resources.iter().flatten().any(|r| r == "customresourcedefinitions")).collect();
-        assert_eq!(definitions.len(), 1);
-        assert_eq!(definitions[0].verbs, ["list", "patch", "watch"]);
+        assert_eq!(definitions.len(), 2);
+        assert_eq!((&definitions[0].resource_names, definitions[0].verbs.join(" ")), (&None, "list watch".to_owned()));
+        assert!(definitions[1].resource_names.is_some() && definitions[1].verbs == ["patch"]);
         assert!(all.iter().all(|r| !r.resources.iter().flatten().any(|r| r == "secrets")));
-        assert_eq!(rules(KIT, Reach::OwnNamespace).len(), 1);
+        assert_eq!(rules(KIT, Reach::OwnNamespace).len(), 2);
     }
 }

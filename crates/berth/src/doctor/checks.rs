@@ -94,6 +94,8 @@ async fn rights(client: &Client, namespace: &str) -> Check {
                 resource: Some(plural.to_owned()),
                 subresource: (!part.is_empty()).then(|| part.to_owned()),
                 verb: Some((*verb).to_owned()),
+                // One name stands for all: they are granted by one rule.
+                name: right.names.first().map(|name| (*name).to_owned()),
                 namespace: (right.reach == Reach::OwnNamespace).then(|| namespace.to_owned()),
                 ..ResourceAttributes::default()
             };
