@@ -48,8 +48,7 @@ checks:
 	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
 	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check
 	@$(STEP) "webhooks are current" $(TARGET)/debug/berth webhooks --check
-	@if [ -x $(TARGET)/tools/helm-$$(awk '$$1 == "helm.sh/helm/v3" { print $$2 }' plane/helm/go.mod) ]; \
-	then $(STEP) "chart" hack/chart check; else $(STEP) --skip "chart" "helm is not built, see make chart"; fi
+	@$(STEP) "chart" hack/chart check
 
 plane: ## build the local control plane (minutes the first time)
 	@hack/plane plane

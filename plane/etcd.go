@@ -21,6 +21,7 @@ func startEtcd(dir string, port int) (*embed.Etcd, string, error) {
 	c.Dir = dir
 	c.LogLevel = "error"
 	c.UnsafeNoFsync = true           // a test store: speed over durability
+	c.QuotaBackendBytes = 8 << 30    // 100,000 objects with their history outgrow the default of 2 GiB
 	c.TickMs, c.ElectionMs = 20, 200 // a single member elects itself at once; the default costs a second
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
