@@ -56,11 +56,12 @@ plane: ## build the local control plane (minutes the first time)
 capi: ## build the real Cluster API managers for the sandbox (minutes the first time)
 	@hack/plane capi
 
+# One malloc arena, as the image and the chart set it.
 bench: plane ## measure start-up, memory and requests: make bench [OBJECTS="10000"] [ARGS=...]
 	@hack/need cargo
 	@cargo build --locked --release --package berth --package bench
 	@for n in $(OBJECTS); do \
-	  $(TARGET)/release/berth-bench run --objects $$n --subject $(TARGET)/release/berth $(ARGS) || exit $$?; \
+	  env MALLOC_ARENA_MAX=1 $(TARGET)/release/berth-bench run --objects $$n --subject $(TARGET)/release/berth $(ARGS) || exit $$?; \
 	done
 
 crds: ## write definitions, rights and webhook configurations into the chart

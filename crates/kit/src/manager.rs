@@ -7,12 +7,13 @@
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -90,7 +91,7 @@ pub enum Error {
     KindTaken(Kind),
     /// The signal handlers could not be installed.
     #[error("installing signal handlers")]
-    Signals(#[source] std::io::Error),
+    Signals(#[source] io::Error),
 }
 
 /// Owns everything that runs.
@@ -109,10 +110,12 @@ pub struct Manager {
     feeds: Mutex<HashMap<Kind, AnyFeed>>,
     queues: Arc<Mutex<Vec<Pause>>>,
     leadership: Mutex<Leadership>,
+    /// Installed before anything is started: a signal that comes early is not lost, and does not kill.
+    signals: Mutex<Option<io::Result<(Signal, Signal)>>>,
 }
 
 impl Manager {
-    /// A manager that is not running yet. Everything decides from the start unless [`Manager::follow`] is called.
+    /// A manager that is not running yet; call it inside a runtime. Everything decides from the start unless [`Manager::follow`] is called.
     #[must_use]
     pub fn new(client: Client, clock: Clock, gates: Gates, metrics: Metrics, options: Options) -> Arc<Self> {
         let (start, started) = mpsc::unbounded_channel();
@@ -132,6 +135,7 @@ impl Manager {
             feeds: Mutex::new(HashMap::new()),
             queues: Arc::new(Mutex::new(Vec::new())),
             leadership: Mutex::new(leadership),
+            signals: Mutex::new(Some(install_signals())),
         });
         let kinds = manager.kinds.clone();
         manager.spawn(Stage::Watch, "kinds", |stop| kinds.run(stop));
@@ -286,9 +290,9 @@ impl Manager {
     /// # Errors
     /// The task that failed, by name.
     pub async fn run(&self) -> Result<(), Error> {
-        let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
         let Some(mut tasks) = Tasks::new(&self.started) else { return Ok(()) };
+        let signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (mut terminate, mut interrupt) = signals.unwrap_or_else(install_signals).map_err(Error::Signals)?;
         let failed = tokio::select! {
             _ = terminate.recv() => None,
             _ = interrupt.recv() => None,
@@ -310,6 +314,11 @@ impl Manager {
         }
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// SIGTERM and SIGINT.
+fn install_signals() -> io::Result<(Signal, Signal)> {
+    Ok((signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
 }
 
 /// The running tasks, by stage and name.
@@ -389,7 +398,7 @@ mod tests {
 
     fn manager() -> Arc<Manager> {
         let refuse = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no server in this test"))
+            Err::<http::Response<kube::client::Body>, _>(io::Error::other("no server in this test"))
         });
         let client = Client::new(refuse, "default");
         Manager::new(client, Clock::system(), Gates::new(), Metrics::new(), Options::default())
