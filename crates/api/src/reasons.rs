@@ -27,7 +27,6 @@ pub fn all() -> Vec<Entry> {
     let mut all = Vec::new();
     all.extend(common::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(claim_kind::Reason::ALL.iter().map(|r| r.entry()));
-    all.extend(claim_quota::Reason::ALL.iter().map(|r| r.entry()));
     all
 }
 
@@ -83,10 +82,6 @@ pub mod common {
     reasons! { "common" {
         InternalError, "internalerror",
             "Berth met a fault of its own while working on this object; the object was set aside and is tried again.";
-        WriteRefused, "writerefused",
-            "The API server refused a write Berth needs for this object, by permission, admission or validation.";
-        TemporaryFailure, "temporaryfailure",
-            "A call outside Berth failed in a way that usually passes; it is tried again with growing pauses.";
     } }
 }
 
@@ -101,17 +96,6 @@ pub mod claim_kind {
             "The controller of this kind stopped renewing its heartbeat, so new and changed claims of the kind wait.";
         InvalidSpec, "invalidspec",
             "The spec of this kind breaks a rule the schema cannot express, such as a pattern that does not compile.";
-    } }
-}
-
-/// Reasons on HostClaimQuota objects.
-pub mod claim_quota {
-    reasons! { "claim-quota" {
-        WithinLimit, "withinlimit", "The tenants of this quota hold no more hosts than it allows.";
-        LimitExceeded, "limitexceeded",
-            "The tenants hold more hosts than the quota allows, because it was lowered after they were bound; nothing is taken away.";
-        InvalidSpec, "invalidspec",
-            "The spec of this quota breaks a rule the schema cannot express; claims it covers wait until it is corrected.";
     } }
 }
 
@@ -130,9 +114,6 @@ mod tests {
             assert_eq!(entry.anchor, format!("reasons/{}.md#{}", entry.room, entry.reason.to_lowercase()));
             assert!(anchors.insert(entry.anchor), "{entry:?}");
         }
-        assert_eq!(
-            anchors.len(),
-            common::Reason::ALL.len() + claim_kind::Reason::ALL.len() + claim_quota::Reason::ALL.len()
-        );
+        assert_eq!(anchors.len(), common::Reason::ALL.len() + claim_kind::Reason::ALL.len());
     }
 }

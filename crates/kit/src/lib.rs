@@ -1,4 +1,20 @@
 //! What every room shares: watching, queueing, deciding, writing, serving, and saying why.
+//!
+//! Data flows one way. A [`feed`] follows one kind and keeps a projection of it; a change puts a key on the room's
+//! [`queue`]; a worker of the [`room`] driver takes the key, observes, decides and applies; [`write`] is the only code
+//! that changes objects, and the feed hears of it. Around that circle:
+//!
+//! | What for | Modules |
+//! |---|---|
+//! | start, supervise, stop, be ready | [`manager`], [`gates`], [`lease`], [`kinds`], [`client`] |
+//! | pace | [`backoff`], [`bucket`], [`clock`] |
+//! | say why | [`conditions`], [`events`], [`class`], [`field`], [`telemetry`] |
+//! | serve | [`serve`], [`certs`], [`admission`] |
+//! | call out | [`http`], [`secret`] |
+//! | prove | [`fault`], [`rights`] |
+//!
+//! Every part that thinks (queue, index, election, fold, certificate plan, buckets) is plain data with time passed in, so
+//! it can be tested without waiting; the part that touches the world around it is thin.
 
 pub mod admission;
 pub mod backoff;
