@@ -1,7 +1,7 @@
 //! What every room shares: watching, queueing, deciding, writing, serving, and saying why.
 //!
 //! Data flows one way. A [`feed`] follows one kind and keeps a projection of it; a change puts a key on the room's
-//! [`queue`]; a worker of the [`room`] driver takes the key, observes, decides and applies; [`write`] is the only code
+//! [`queue`]; a worker of the [`room`] driver takes the key, observes, decides and applies; [`mod@write`] is the only code
 //! that changes objects, and the feed hears of it. Around that circle:
 //!
 //! | What for | Modules |
