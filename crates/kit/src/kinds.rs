@@ -75,6 +75,8 @@ const BACKSTOP: Duration = Duration::from_secs(60);
 /// A definition exists but its kind is not served yet: discovery lags by a moment.
 const SOON: Duration = Duration::from_millis(200);
 const LATER: Duration = Duration::from_secs(10);
+/// Discovery does not answer: no longer than this, to be there soon after the server is.
+const UNKNOWN: Duration = Duration::from_secs(3);
 
 impl Kinds {
     /// Nothing is asked before the first question.
@@ -105,25 +107,30 @@ impl Kinds {
         }
     }
 
-    /// Returns once `kind` is served; calls `missing` once when it is not at first.
+    /// Returns once `kind` is served; calls `missing` once when the server says that it is not.
     pub async fn served(&self, kind: &Kind, missing: impl FnOnce()) {
         let mut changes = self.definitions.subscribe();
-        if matches!(self.is_served(kind).await, Ok(true)) {
-            return;
-        }
-        missing();
-        let _waiting = Waiting::new(&self.waiting);
+        let (mut missing, mut waiting) = (Some(missing), None);
         let name = kind.definition();
         let mut pause = SOON;
         loop {
             let known = changes.borrow_and_update().get(&name).copied();
-            match self.is_served(kind).await {
+            let limit = match self.is_served(kind).await {
                 Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => tracing::debug!(kind = %kind, error = %error, "discovery failed"),
-            }
-            let limit = if known.is_some() { pause } else { BACKSTOP };
-            pause = if known.is_some() { (pause * 2).min(LATER) } else { SOON };
+                Ok(false) => {
+                    if let Some(missing) = missing.take() {
+                        missing();
+                        waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
+                    }
+                    if known.is_some() { pause } else { BACKSTOP }
+                }
+                // Nobody can say, which is not the same as "no": whoever waits must not go on without the kind.
+                Err(error) => {
+                    tracing::debug!(kind = %kind, error = %error, "discovery failed");
+                    pause.min(UNKNOWN)
+                }
+            };
+            pause = if limit == BACKSTOP { SOON } else { (pause * 2).min(LATER) };
             let moved = changes.wait_for(|all| all.get(&name).copied() != known);
             // Either a change of just this definition or the time limit; both lead to another look.
             let _ = tokio::time::timeout(limit, moved).await;

@@ -160,7 +160,8 @@ impl<P: Project> Index<P> {
         };
         entry.epoch = epoch;
         // A list served by a lagging server may be older than what the watch has already shown.
-        if entry.version.uid == version.uid && version.older_than(&entry.version) {
+        // The same goes for an earlier object of that name: versions of one kind compare whatever the uid.
+        if version.older_than(&entry.version) {
             return Vec::new();
         }
         let replaced = entry.version.uid != version.uid;
@@ -189,8 +190,17 @@ impl<P: Project> Index<P> {
         vec![Delta { key, old: Some(old), new: Some(slim) }]
     }
 
-    pub(super) fn remove(&mut self, key: &ObjectKey) -> Vec<Delta<P::Slim>> {
-        self.wrote.remove(key);
+    /// The object that was last at version `last` is gone.
+    pub(super) fn remove(&mut self, key: &ObjectKey, last: &Version) -> Vec<Delta<P::Slim>> {
+        // What we wrote to its successor is still to be shown.
+        if self.wrote.get(key).is_some_and(|wrote| wrote.version.uid == last.uid) {
+            self.wrote.remove(key);
+        }
+        // A repeated or late notice of an earlier object of that name.
+        let entry = self.objects.get(key);
+        if entry.is_some_and(|entry| entry.version.uid != last.uid && last.older_than(&entry.version)) {
+            return Vec::new();
+        }
         let Some(entry) = self.objects.remove(key) else { return Vec::new() };
         self.unlink(key, &entry.slim);
         vec![Delta { key: key.clone(), old: Some(entry.slim), new: None }]
@@ -200,11 +210,11 @@ impl<P: Project> Index<P> {
     pub(super) fn finish(&mut self, epoch: u32, namespace: Option<&str>) -> Vec<Delta<P::Slim>> {
         let lost = |(key, entry): (&ObjectKey, &Entry<P::Slim>)| {
             let ours = namespace.is_none() || key.namespace() == namespace;
-            (ours && entry.epoch != epoch).then(|| key.clone())
+            (ours && entry.epoch != epoch).then(|| (key.clone(), entry.version.clone()))
         };
-        let mut gone: Vec<ObjectKey> = self.objects.iter().filter_map(lost).collect();
-        gone.sort();
-        gone.iter().flat_map(|key| self.remove(key)).collect()
+        let mut gone: Vec<(ObjectKey, Version)> = self.objects.iter().filter_map(lost).collect();
+        gone.sort_by(|a, b| a.0.cmp(&b.0));
+        gone.iter().flat_map(|(key, last)| self.remove(key, last)).collect()
     }
 
     fn link(&mut self, key: &ObjectKey, slim: &P::Slim) {

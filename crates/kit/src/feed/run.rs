@@ -16,12 +16,14 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::{Delta, Feed, Phase, Project};
+use super::{Delta, Feed, Phase, Project, Version};
 use crate::gates::Gate;
 use crate::kinds::Kinds;
 
 /// Objects per page of a list: large pages leave large heaps behind.
 const PAGE: u32 = 100;
+/// The kind is named by discovery but answered with 404: look again after this, half of it jitter.
+const DOUBT: Duration = Duration::from_secs(2);
 
 /// What a watch sends.
 pub type Events<S> = BoxStream<'static, watcher::Result<Event<S>>>;
@@ -51,9 +53,9 @@ impl Iterator for Reconnect {
 }
 
 impl Backoff for Reconnect {
-    fn reset(&mut self) {
-        self.0.reset();
-    }
+    /// Asked for after anything that is no error, and every attempt to list begins with a notice: lists that fail would
+    /// never back off. The pauses start again by themselves once two minutes went well.
+    fn reset(&mut self) {}
 }
 
 fn config() -> watcher::Config {
@@ -114,6 +116,7 @@ impl<P: Project> Feed<P> {
     /// Follows the kind until cancelled. `gate` shows how far it is; it never blocks readiness.
     pub async fn run(self, source: Source, gate: Gate, stop: CancellationToken) {
         let kind = self.kind().clone();
+        gate.waiting(format!("asking whether the kind {kind} is served"));
         loop {
             let missing = || {
                 tracing::info!(kind = %kind, "kind is not served, waiting for it");
@@ -135,6 +138,20 @@ impl<P: Project> Feed<P> {
             match end {
                 End::Stopped | End::Refresh => return,
                 End::NotServed => {
+                    // One 404 is no proof (another server behind the same address, a proxy): nothing is given up, and
+                    // nothing is asked in a tight loop, before discovery says the same.
+                    let pause = DOUBT / 2 + self.inner.clock.jitter(DOUBT / 2);
+                    let doubt = async {
+                        let doubtful = !matches!(source.kinds.is_served(&kind).await, Ok(false));
+                        if doubtful {
+                            tokio::time::sleep(pause).await;
+                        }
+                        doubtful
+                    };
+                    tokio::select! {
+                        () = stop.cancelled() => return,
+                        doubtful = doubt => if doubtful { continue },
+                    }
                     let gone = {
                         let mut index = self.write();
                         let epoch = index.begin();
@@ -214,7 +231,7 @@ impl<P: Project> Parts<P> {
             }
             Event::InitApply(object) => index.put(object, self.open.get(&number).copied()),
             Event::Apply(object) => index.put(object, None),
-            Event::Delete(object) => index.remove(&ObjectKey::of(&object)),
+            Event::Delete(object) => index.remove(&ObjectKey::of(&object), &Version::of(&object)),
             Event::InitDone => {
                 if let Some(listed) = self.listed.get_mut(number) {
                     *listed = true;
@@ -252,7 +269,8 @@ mod tests {
         assert!(first >= Duration::from_millis(25) && first <= Duration::from_millis(50), "{first:?}");
         let later: Vec<Duration> = pauses.by_ref().skip(8).take(200).collect();
         assert!(later.iter().all(|p| (900..=1_875).contains(&p.as_millis())), "{later:?}");
+        // The notice that a list begins is no success.
         pauses.reset();
-        assert!(pauses.next().unwrap() <= Duration::from_millis(50));
+        assert!(pauses.next().unwrap() >= Duration::from_millis(900));
     }
 }

@@ -39,6 +39,10 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::of(&object(name, "", 0, ""))
 }
 
+fn at(uid: &str, version: u64) -> Version {
+    Version { uid: uid.into(), resource_version: version.to_string().into() }
+}
+
 fn shown(deltas: &[Delta<String>]) -> Vec<(String, Option<&str>, Option<&str>)> {
     deltas
         .iter()
@@ -120,6 +124,28 @@ async fn a_write_to_an_object_deleted_meanwhile_is_forgotten_after_a_while() {
     assert_eq!(index.get(&key("a"), now + WRITE_MEMORY), Seen::Absent);
 }
 
+#[test]
+fn late_news_of_an_earlier_object_of_that_name_changes_nothing() {
+    let mut index = Index::<Colours>::new();
+    index.put(object("a", "new", 9, "blue"), None);
+    assert!(index.put(object("a", "old", 5, "red"), None).is_empty());
+    assert!(index.remove(&key("a"), &at("old", 7)).is_empty());
+    assert_eq!(index.by("colour", "blue").len(), 1);
+    assert_eq!(index.remove(&key("a"), &at("new", 10)).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_earlier_object_does_not_make_us_forget_what_we_wrote_to_its_successor() {
+    let now = crate::clock::Clock::system().instant();
+    let mut index = Index::<Colours>::new();
+    index.put(object("a", "old", 3, "red"), None);
+    index.wrote(&key("a"), &at("new", 9), now);
+    assert_eq!(index.remove(&key("a"), &at("old", 7)).len(), 1);
+    assert_eq!(index.get(&key("a"), now), Seen::Behind);
+    index.put(object("a", "new", 9, "blue"), None);
+    assert_eq!(index.get(&key("a"), now), Seen::At(Arc::new("blue".into())));
+}
+
 #[derive(Clone, Debug)]
 enum Act {
     Put(usize, usize),
@@ -176,8 +202,9 @@ proptest! {
                     listen(index.put(object(NAMES[n], &uid.to_string(), version, colour), None));
                 }
                 Act::Delete(n) => {
+                    let uid = server.get(NAMES[n]).map_or(0, |(uid, ..)| *uid);
                     set(&mut server, &mut revision, n, None);
-                    listen(index.remove(&key(NAMES[n])));
+                    listen(index.remove(&key(NAMES[n]), &at(&uid.to_string(), revision)));
                 }
                 Act::Break(unseen) => {
                     for (n, c) in unseen {
