@@ -40,8 +40,9 @@ impl Classify for kube::Error {
     fn class(&self) -> Class {
         match self {
             Self::Api(status) => class_of(status),
-            // A request we cannot even build, or an answer that does not fit its type, is the same the next time.
-            Self::BuildRequest(_) | Self::SerdeError(_) => Class::Terminal,
+            // A request we cannot even build is the same the next time. An answer that cannot be read need not be: a
+            // proxy's page in place of the server's words goes away by itself.
+            Self::BuildRequest(_) => Class::Terminal,
             _ => Class::Transient { at_least: None },
         }
     }
@@ -111,6 +112,12 @@ mod tests {
         ] {
             assert_eq!(answer(code, 0).class(), class, "{code}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_asked_for_again() {
+        let page = serde_json::from_str::<Status>("<html>").unwrap_err();
+        assert_eq!(kube::Error::SerdeError(page).class(), Class::Transient { at_least: None });
     }
 
     #[test]

@@ -98,6 +98,8 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::Changed { .. } => Class::Stale,
+            // What is not found when creating is the namespace or the kind: no race, and it may stay so for long.
+            Self::Refused { verb: "create", source, .. } if is_code(source, 404) => Class::Transient { at_least: None },
             Self::Refused { source, .. } => source.class(),
             Self::Build { .. } => Class::Terminal,
         }
@@ -168,11 +170,15 @@ impl Writer {
         self.patch("report the status of", target, Some("status"), &Patch::Apply(without_nulls(body)), true).await
     }
 
-    /// Applies the full set of fields we own of an object of ours. `body` carries `apiVersion`, `kind` and a name.
+    /// Applies the full set of fields we own of an object of ours. `body` carries `apiVersion`, `kind` and a name. With
+    /// an empty uid in `target` the object is made if it is not there.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn apply(&self, target: &Target, body: Value) -> Result<Version, Error> {
+    pub async fn apply(&self, target: &Target, mut body: Value) -> Result<Version, Error> {
+        if !target.uid.is_empty() {
+            set_metadata(&mut body, "uid", &target.uid);
+        }
         self.patch("apply", target, None, &Patch::Apply(without_nulls(body)), true).await
     }
 
@@ -182,14 +188,9 @@ impl Writer {
     /// # Errors
     /// `Changed` when it has moved on, or is another incarnation.
     pub async fn merge(&self, target: &Target, mut body: Value, based_on: Option<&Version>) -> Result<Version, Error> {
-        if let Some(object) = body.as_object_mut() {
-            let metadata = object.entry("metadata").or_insert_with(|| json!({}));
-            if let Some(metadata) = metadata.as_object_mut() {
-                metadata.insert("uid".into(), json!(target.uid));
-                if let Some(version) = based_on {
-                    metadata.insert("resourceVersion".into(), json!(version.resource_version));
-                }
-            }
+        set_metadata(&mut body, "uid", &target.uid);
+        if let Some(version) = based_on {
+            set_metadata(&mut body, "resourceVersion", &version.resource_version);
         }
         self.patch("change", target, None, &Patch::Merge(body), false).await
     }
@@ -329,12 +330,24 @@ impl Writer {
         fault::point(self.room, point, Side::After).await;
         match answer {
             Ok(answer) => Ok(answer.version()),
-            // A failed `test` of a JSON patch is answered 422, like an invalid object; ours always carry a test.
-            Err(kube::Error::Api(status)) if matches!(patch, Patch::Json(_)) && status.code == 422 => {
+            // A failed `test` of a JSON patch is answered 422, like an invalid object; but only the latter has causes.
+            Err(kube::Error::Api(status))
+                if matches!(patch, Patch::Json(_))
+                    && status.code == 422
+                    && status.details.as_ref().is_none_or(|details| details.causes.is_empty()) =>
+            {
                 Err(Error::Changed { verb, target: target.to_string() })
             }
             Err(error) => Err(judge(verb, target.to_string(), error)),
         }
+    }
+}
+
+fn set_metadata(body: &mut Value, field: &str, value: &str) {
+    let Some(object) = body.as_object_mut() else { return };
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.insert(field.to_owned(), json!(value));
     }
 }
 

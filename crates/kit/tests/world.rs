@@ -235,6 +235,55 @@ async fn an_event_that_never_arrived_is_made_good_by_the_next_list() {
     world.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_discovery_that_fails_does_not_mean_that_a_kind_is_missing() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let discovery = |r: &sim::server::RequestInfo| r.path == "/apis/example.test/v1";
+    let down = server.inject(Rule::any().matching(discovery).always(), Action::Status(503));
+    let world = World::start(server, Scope::All);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(world.feed.phase(), Phase::Listing, "whoever waits for the feed would decide without it");
+    assert!(world.server.hits(down) < 120, "{} requests", world.server.hits(down));
+    world.server.stop_fault(down);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.feed.phase(), Phase::Synced);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_that_discovery_does_not_confirm_neither_empties_the_index_nor_turns_into_a_loop() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    let odd = world.server.inject(Rule::any().matching(|r| r.resource == WIDGETS).always(), Action::Status(404));
+    world.server.cut_watches();
+    let before = world.server.requests();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(world.server.requests() - before < 300, "{} requests", world.server.requests() - before);
+    assert_eq!(world.feed.len(), 1);
+    world.server.stop_fault(odd);
+    world.server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!(2)).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.heard(), ["a ->1", "a 1>2"]);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_refused_again_and_again_backs_off() {
+    let server = with_widgets();
+    let refused = server.inject(Rule::any().matching(|r| r.resource == WIDGETS).always(), Action::Status(403));
+    let world = World::start(server, Scope::All);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let hits = world.server.hits(refused);
+    assert!(hits < 1000, "{hits} lists in ten minutes");
+    world.server.stop_fault(refused);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.feed.phase(), Phase::Synced);
+    world.stop().await;
+}
+
 fn target(object: &Value) -> Target {
     Target {
         kind: kinds::Kind::of::<Widget>(),
@@ -340,6 +389,42 @@ async fn a_merge_changes_our_keys_only_and_only_what_it_was_based_on() {
     assert_eq!((&stored["spec"]["size"], &stored["metadata"]["annotations"]["berth.dev/x"]), (&json!(1), &json!("1")));
     let stale = writer.merge(&target(&first), ours, Some(&version(&first))).await;
     assert_eq!(stale.unwrap_err().class(), Class::Stale);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_object_is_told_from_one_that_has_changed() {
+    let server = Server::new(1);
+    let mut strict = definition();
+    strict["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
+    server.put(strict).unwrap();
+    let first = server.put(widget("a", 1)).unwrap();
+    let writer = writer(&server);
+    let wrong = writer.operations(&target(&first), vec![kit::write::add("/spec/size", json!("large"))]).await;
+    assert_eq!(wrong.unwrap_err().class(), Class::Terminal, "or it would be sent again five times a second");
+    let moved = writer.operations(&target(&first), vec![kit::write::test("/spec/size", json!(7))]).await;
+    assert_eq!(moved.unwrap_err().class(), Class::Stale);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_spares_another_incarnation() {
+    let server = with_widgets();
+    let writer = writer(&server);
+    let first = server.put(widget("a", 1)).unwrap();
+    writer.apply(&target(&first), widget("a", 2)).await.unwrap();
+    server.delete(WIDGETS, "default", "a");
+    assert!(writer.apply(&target(&first), widget("a", 3)).await.is_err(), "it would be made again");
+    server.put(widget("a", 4)).unwrap();
+    assert_eq!(writer.apply(&target(&first), widget("a", 3)).await.unwrap_err().class(), Class::Stale);
+    let gone = writer
+        .create(
+            &kinds::Kind::of::<Widget>(),
+            Some("nowhere"),
+            &json!({"apiVersion": "example.test/v1",
+        "kind": "Widget", "metadata": {"name": "b", "namespace": "nowhere"}}),
+        )
+        .await;
+    assert_eq!(gone.unwrap_err().class(), Class::Transient { at_least: None });
 }
 
 #[tokio::test(start_paused = true)]
