@@ -232,8 +232,12 @@ impl Manager {
     {
         let work = Arc::clone(driver.work());
         let pause: Pause = Box::new(move |paused| if paused { work.pause() } else { work.resume() });
-        pause(!self.leadership().leads());
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
+        {
+            // Under the lock, so that a change of leadership meets either the list with this queue or this queue's start.
+            let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            pause(!self.leadership().leads());
+            queues.push(pause);
+        }
         let (driver, workers, resync) = (Arc::clone(driver), self.options.workers.max(1), self.options.resync);
         self.spawn(Stage::Decide, &format!("room {}", R::NAME), |stop| async move {
             tokio::select! {
@@ -247,7 +251,14 @@ impl Manager {
             if let Some(period) = resync {
                 set.spawn(Arc::clone(&driver).resync(period, keys, stop.clone()));
             }
-            while set.join_next().await.is_some() {}
+            while let Some(ended) = set.join_next().await {
+                // A room with a worker less, or without its resync, would go on in silence.
+                if let Err(error) = ended
+                    && error.is_panic()
+                {
+                    std::panic::resume_unwind(error.into_panic());
+                }
+            }
         });
     }
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 use api::status::Conditioned;
 use futures::FutureExt;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::{Flow, Meter, Room, Trouble};
+use super::{Flow, Meter, Report, Room, Trouble};
 use crate::backoff::Backoff;
 use crate::class::{Class, Classify};
 use crate::clock::Clock;
@@ -28,6 +29,8 @@ use crate::write::Writer;
 const OBSERVE: Duration = Duration::from_secs(30);
 /// How long one step may take; the requests inside have shorter deadlines of their own.
 const STEP: Duration = Duration::from_secs(60);
+/// How long telling about a pass may take: the status write, and an event per transition.
+const REPORT: Duration = Duration::from_secs(45);
 
 /// How many parts a resync is done in.
 const SLOTS: u64 = 64;
@@ -152,6 +155,8 @@ impl<R: Room> Driver<R> {
             } else {
                 self.work.add_after(turn.key().clone(), NOT_LEADING, Priority::Urgent);
             }
+            drop(turn);
+            self.meter.queue(R::NAME, &self.work.depth());
         }
     }
 
@@ -160,7 +165,9 @@ impl<R: Room> Driver<R> {
         let number = self.passes.fetch_add(1, Ordering::Relaxed) + 1;
         let span = tracing::info_span!("pass", room = R::NAME, object = %key, pass = number);
         let began = self.clock.instant();
-        let outcome = self.reconcile(key).instrument(span.clone()).await;
+        // What the two halves do is caught where it can still be reported; this is for everything in between.
+        let outcome = AssertUnwindSafe(self.reconcile(key)).catch_unwind().instrument(span.clone()).await;
+        let outcome = outcome.unwrap_or_else(|_| span.in_scope(|| self.failed::<R::Error>(key, &Trouble::Panicked)));
         let took = self.clock.instant().saturating_duration_since(began);
         let elapsed_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let _entered = span.enter();
@@ -169,7 +176,7 @@ impl<R: Room> Driver<R> {
         } else {
             tracing::debug!(outcome = outcome.as_str(), elapsed_ms, "pass");
         }
-        self.meter.pass(R::NAME, outcome, took, &self.work.depth());
+        self.meter.pass(R::NAME, outcome, took);
         outcome
     }
 
@@ -181,22 +188,29 @@ impl<R: Room> Driver<R> {
                 self.backoff.forget(key);
                 return Outcome::Gone;
             }
-            Err(trouble) => return self.after_trouble(key, &trouble),
+            Err(trouble) => return self.failed(key, &trouble),
         };
         let acted = self.act(&snapshot).await;
         // A decision on the past is not worth reporting: the next pass sees the present.
         if let Some(trouble) = &acted.trouble
             && trouble.class() == Class::Stale
         {
-            return self.after_trouble(key, trouble);
+            return self.failed(key, trouble);
         }
-        let reported = self.report(key, &snapshot, acted.trouble.as_ref(), now).await;
-        if let Some(trouble) = &acted.trouble {
-            return self.after_trouble(key, trouble);
-        }
-        match reported {
-            Err(trouble) => self.after_trouble(key, &trouble),
-            Ok(wrote) => {
+        let report = self.report(key, &snapshot, acted.trouble.as_ref(), now);
+        let reported = tokio::time::timeout(REPORT, report).await.unwrap_or(Err(Trouble::TimedOut));
+        match (&acted.trouble, reported) {
+            (Some(trouble), Ok(_)) => self.failed(key, trouble),
+            (Some(trouble), Err(unreported)) if trouble.class() != Class::Terminal => {
+                tracing::warn!(error = %unreported.line(), "the failure of this pass could not be reported");
+                self.failed(key, trouble)
+            }
+            // Nobody can correct what nobody was told, so a report that failed is tried again whatever became of it.
+            (_, Err(unreported)) => match unreported.class() {
+                Class::Terminal => self.after(key, &unreported, Class::Transient { at_least: None }),
+                class => self.after(key, &unreported, class),
+            },
+            (None, Ok(wrote)) => {
                 self.backoff.reset(key);
                 self.look_again(key, acted.flow, now);
                 match acted.flow {
@@ -233,7 +247,9 @@ impl<R: Room> Driver<R> {
             let name = step_name(&step);
             tracing::debug!(step = ?step, "step");
             fault::point(R::NAME, &name, Side::Before).await;
-            let done = within(STEP, self.room.apply(snapshot, step)).await;
+            // Beyond our term another one may act; a step survives being dropped.
+            let limit = self.leadership.remaining().unwrap_or_default().min(STEP);
+            let done = within(limit, self.room.apply(snapshot, step)).await;
             fault::point(R::NAME, &name, Side::After).await;
             match done {
                 Ok(Flow::Next) => acted.changed = true,
@@ -259,23 +275,40 @@ impl<R: Room> Driver<R> {
         now: Timestamp,
     ) -> Result<bool, Trouble<crate::write::Error>> {
         let report = catch_unwind(AssertUnwindSafe(|| self.room.report(snapshot, trouble)));
-        let Some(mut report) = report.map_err(|_| Trouble::Panicked)? else { return Ok(false) };
-        let folded = fold(report.stored.conditions(), &report.verdicts, report.generation, now);
-        *report.next.conditions_mut() = folded.conditions;
-        report.next.set_observed_generation(report.generation);
-        if report.next == *report.stored {
+        let Some(report) = report.map_err(|_| Trouble::Panicked)? else { return Ok(false) };
+        let Report { target, generation, stored, mut next, verdicts } = report;
+        let folded = fold(stored.conditions(), &verdicts, generation, now);
+        // Conditions of others are theirs to apply: with ours they would be taken over, and set back to what we saw.
+        let ours = |conditions: &[Condition]| -> Vec<Condition> {
+            let mut ours: Vec<Condition> = conditions.to_vec();
+            ours.retain(|condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_));
+            ours.sort_by(|a, b| a.type_.cmp(&b.type_));
+            ours
+        };
+        let mut before = stored.clone();
+        *before.conditions_mut() = ours(stored.conditions());
+        *next.conditions_mut() = ours(&folded.conditions);
+        next.set_observed_generation(generation);
+        if next == before {
             return Ok(false);
         }
-        let version = self.writer.status(&report.target, &report.next).await.map_err(Trouble::Failed)?;
+        // The status carries no version, so one computed by an old leader would overwrite the new leader's.
+        if !self.leadership.leads() {
+            return Err(Trouble::NotLeading);
+        }
+        let version = self.writer.status(&target, &next).await.map_err(Trouble::Failed)?;
         self.room.wrote(key, &version);
         for transition in &folded.transitions {
-            self.events.transition(&report.target, transition).await;
+            self.events.transition(&target, transition).await;
         }
         Ok(true)
     }
 
-    fn after_trouble<E: Classify + std::error::Error>(&self, key: &R::Key, trouble: &Trouble<E>) -> Outcome {
-        let class = trouble.class();
+    fn failed<E: Classify + std::error::Error>(&self, key: &R::Key, trouble: &Trouble<E>) -> Outcome {
+        self.after(key, trouble, trouble.class())
+    }
+
+    fn after<E: Classify + std::error::Error>(&self, key: &R::Key, trouble: &Trouble<E>, class: Class) -> Outcome {
         if matches!(trouble, Trouble::Panicked) {
             self.meter.panic(R::NAME);
         }
@@ -296,7 +329,6 @@ impl<R: Room> Driver<R> {
             Class::Terminal => {
                 self.backoff.reset(key);
                 self.meter.failure(R::NAME, class);
-                self.look_again(key, Flow::Wait(None), self.clock.now());
                 tracing::error!(error = %trouble.line(), "pass failed, waiting for a change");
                 Outcome::Failed
             }

@@ -63,9 +63,12 @@ impl Meter {
         meter
     }
 
-    pub(super) fn pass(&self, room: &'static str, outcome: Outcome, took: Duration, depth: &Depth) {
+    pub(super) fn pass(&self, room: &'static str, outcome: Outcome, took: Duration) {
         self.passes.get_or_create(&Pass { room, outcome: outcome.as_str() }).inc();
         self.seconds.get_or_create(&Room { room }).observe(took.as_secs_f64());
+    }
+
+    pub(super) fn queue(&self, room: &'static str, depth: &Depth) {
         self.waiting.get_or_create(&Room { room }).set(i64::try_from(depth.waiting).unwrap_or(i64::MAX));
         self.busy.get_or_create(&Room { room }).set(i64::try_from(depth.busy).unwrap_or(i64::MAX));
     }

@@ -146,6 +146,6 @@ pub struct Report<'s, S> {
     pub stored: &'s S,
     /// The status as it should be, without conditions: these come from the verdicts.
     pub next: S,
-    /// What the room thinks of each aspect.
+    /// What the room thinks of each aspect: always the same types, or the condition of a missing one is taken away.
     pub verdicts: Vec<Verdict>,
 }
