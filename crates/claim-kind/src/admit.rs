@@ -17,15 +17,22 @@ pub const WEBHOOKS: &[Webhook] = &[KINDS, QUOTAS];
 /// Adds this room's checks to the process's admission.
 #[must_use]
 pub fn register(admission: Admission) -> Admission {
-    let kinds = |review: &Review<HostClaimKind>| -> Vec<FieldError> {
-        review.object.as_ref().map(|kind| validate(&kind.spec)).unwrap_or_default()
-    };
     // Nobody should believe that a stored quota already holds anybody back.
     let quotas = |_: &Review<HostClaimQuota>| Verdict {
         errors: Vec::new(),
         warnings: vec!["this version of Berth stores HostClaimQuota objects but does not enforce them".to_owned()],
     };
-    admission.validate(KINDS.path, kinds).validate(QUOTAS.path, quotas)
+    admission.validate(KINDS.path, changed).validate(QUOTAS.path, quotas)
+}
+
+/// The faults that a write brings in. One that leaves the spec alone brings none: finalizers and labels of a kind that
+/// was stored while the webhook was down must stay changeable, or it could not even be deleted.
+fn changed(review: &Review<HostClaimKind>) -> Vec<FieldError> {
+    match (&review.object, &review.old) {
+        (Some(new), Some(old)) if new.spec == old.spec => Vec::new(),
+        (Some(new), _) => validate(&new.spec),
+        (None, _) => Vec::new(),
+    }
 }
 
 /// How large a compiled pattern may be: generous for 256 characters, small enough for thousands of kinds.
@@ -117,6 +124,27 @@ mod tests {
             assert_eq!(errors.len(), 1, "{bad}");
             assert!(errors[0].to_string().starts_with("spec.argsSchema[zone].pattern: "), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_write_that_leaves_a_broken_spec_alone_is_let_through() {
+        let broken = spec(ArgSchema { pattern: Some("(".into()), ..Default::default() });
+        let object = |spec: &HostClaimKindSpec| serde_json::to_value(HostClaimKind::new("a", spec.clone())).unwrap();
+        let review = |old: Option<&HostClaimKindSpec>| Review::<HostClaimKind> {
+            operation: kit::admission::Operation::Update,
+            kind: kube::core::GroupVersionKind::gvk("berth.dev", "v1alpha1", "HostClaimKind"),
+            resource: kube::core::GroupVersionResource::gvr("berth.dev", "v1alpha1", "hostclaimkinds"),
+            sub_resource: None,
+            name: "a".into(),
+            namespace: None,
+            user: Default::default(),
+            dry_run: false,
+            object: serde_json::from_value(object(&broken)).unwrap(),
+            old: old.map(|old| serde_json::from_value(object(old)).unwrap()),
+        };
+        assert!(changed(&review(Some(&broken))).is_empty());
+        assert_eq!(changed(&review(Some(&spec(ArgSchema::default())))).len(), 1);
+        assert_eq!(changed(&review(None)).len(), 1);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use api::key::ObjectKey;
 use api::meta::lean_meta;
 use api::own::HostClaimKindSpec;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kit::class::{Class, Classify};
 use kit::feed::{Events, Feed, Project, Seen, objects};
 use kit::kinds;
@@ -25,18 +25,10 @@ pub struct HostClaimKind {
     #[serde(default)]
     spec: serde_json::Value,
     #[serde(default)]
-    status: StoredStatus,
+    status: serde_json::Value,
 }
 
 api::view! { HostClaimKind, group: "berth.dev", versions: ["v1alpha1"], plural: "hostclaimkinds", scope: Cluster }
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StoredStatus {
-    observed_generation: Option<i64>,
-    last_heartbeat: Option<Time>,
-    conditions: Vec<Condition>,
-}
 
 /// What is kept of each kind: who it is, its heartbeat, what is wrong with it and what its status says.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,11 +63,24 @@ impl Project for Kind {
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
-            heartbeat: status.last_heartbeat.map(|time| time.0),
+            heartbeat: status.get("lastHeartbeat").and_then(read::<Time>).map(|time| time.0),
             problem: problem.map(Into::into),
-            stored: Availability { observed_generation: status.observed_generation, conditions: status.conditions },
+            stored: Availability {
+                observed_generation: status.get("observedGeneration").and_then(serde_json::Value::as_i64),
+                conditions: status
+                    .get("conditions")
+                    .and_then(serde_json::Value::as_array)
+                    .map(|all| all.iter().filter_map(read).collect())
+                    .unwrap_or_default(),
+            },
         }
     }
+}
+
+/// Reads what fits and leaves the rest: the schema's `date-time` admits times that have no representation here, and one
+/// of them must not fail the list of all kinds.
+fn read<T: serde::de::DeserializeOwned>(value: &serde_json::Value) -> Option<T> {
+    T::deserialize(value).ok()
 }
 
 /// One kind at one moment.

@@ -171,6 +171,19 @@ async fn a_heartbeat_makes_a_kind_available_and_its_silence_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_time_nobody_can_read_does_not_hide_the_other_kinds() {
+    let server = Server::new(1);
+    prepare(&server);
+    let mut odd = kind("odd", "[a-z]+", None);
+    // Valid for the schema, and beyond the last time that can be represented here.
+    odd["status"]["lastHeartbeat"] = json!("9999-12-31T23:59:59Z");
+    server.put(odd).unwrap();
+    let _process = running(&server).await;
+    let limit = Duration::from_secs(60);
+    assert!(server.wait_until(limit, |s| condition(s, "heard").is_some() && condition(s, "odd").is_some()).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hundred_looks_at_a_settled_world_send_no_write() {
     let server = Server::new(1);
     prepare(&server);
