@@ -188,7 +188,11 @@ fn knock(manager: &Arc<Manager>, client: Client) {
     gate.blocked("not reached yet");
     manager.spawn(Stage::Watch, "api server", |stop| async move {
         loop {
-            match client.apiserver_version().await {
+            let answer = tokio::select! {
+                () = stop.cancelled() => return,
+                answer = client.apiserver_version() => answer,
+            };
+            match answer {
                 Ok(version) => {
                     gate.ready(format!("Kubernetes {}", version.git_version));
                     return stop.cancelled().await;

@@ -13,7 +13,7 @@ use kit::rights::Reach;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::Check;
+use super::{Check, Level};
 use crate::rooms;
 
 /// The oldest server whose fields we rely on.
@@ -22,7 +22,7 @@ const OLDEST_MINOR: u32 = 33;
 /// Every check, in the order in which one depends on the next.
 pub async fn all(client: &Client, namespace: &str) -> Vec<Check> {
     let api = api(client).await;
-    let reachable = api.fix.is_none();
+    let reachable = api.level != Level::Failure;
     let mut checks = vec![api];
     if reachable {
         checks.push(kinds(client).await);
