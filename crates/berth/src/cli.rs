@@ -91,7 +91,7 @@ pub struct RunOptions {
     /// Objects worked on at once in each room
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Work")]
     pub workers: u16,
-    /// How often everything is listed and looked at again without a reason; 0 = never
+    /// How often everything is listed and looked at again without a reason, at least 1m; 0 = never
     #[arg(long, value_name = "DURATION", default_value = "10h", value_parser = duration, help_heading = "Work")]
     pub sync_period: Duration,
     /// Feature gates as NAME=true|false, separated by commas

@@ -24,6 +24,9 @@ use crate::rooms::{self, Room};
 /// Between two attempts to reach the API server at start.
 const KNOCK: Duration = Duration::from_secs(1);
 
+/// A shorter sync period would spend the API server's time on lists.
+const SHORTEST_SYNC: Duration = Duration::from_secs(60);
+
 /// Runs the operator.
 pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let plan = Plan::new(&options)?;
@@ -103,6 +106,12 @@ impl Plan {
                 let bad = |e: api::names::NameError| Usage(format!("--webhook-extra-name: not an IP address, and {e}"));
                 name.parse::<api::names::DnsSubdomain>().map_err(bad)?;
             }
+        }
+        let period = options.sync_period;
+        if !period.is_zero() && period < SHORTEST_SYNC {
+            return Err(Usage(
+                "--sync-period: must be 0 or at least 1m, because everything is listed each time".to_owned(),
+            ));
         }
         let bind =
             |flag: &str, value: &str| telemetry::parse_bind_address(value).map_err(|e| Usage(format!("{flag}: {e}")));

@@ -44,8 +44,8 @@ pub fn pulse(snapshot: &Snapshot) -> Pulse {
     }
 }
 
-/// The plan for one kind: a living one is looked at again when its heartbeat would be stale; for all others only a
-/// change of the object can help, and that wakes us by itself.
+/// The plan for one kind: a living one is looked at again when its heartbeat would be stale; the others are when the object
+/// changes, which wakes us by itself.
 #[must_use]
 pub fn decide(snapshot: &Snapshot) -> Vec<Step> {
     match pulse(snapshot) {

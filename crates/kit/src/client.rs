@@ -12,6 +12,9 @@ use tower::timeout::TimeoutLayer;
 /// How long the API server may take to answer with headers. Watch bodies are not affected.
 const ANSWER: Duration = Duration::from_secs(15);
 
+/// How long a connection may be silent while somebody waits for it.
+const STALLED: Duration = Duration::from_secs(300);
+
 /// Which cluster to talk to.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
@@ -50,6 +53,9 @@ pub async fn connect(access: &Access, agent: &str) -> Result<Client, Error> {
     // kube would repeat 429, 503 and 504 by itself up to 15 times, POST included; repeating is the queue's business.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
+    // A body that stalls must not hold its reader for ever. Watches end by themselves after 290 s.
+    config.read_timeout = Some(STALLED);
+    config.reset_reader_on_write = true;
     if let Ok(value) = HeaderValue::from_str(agent) {
         config.headers.push((USER_AGENT, value));
     }

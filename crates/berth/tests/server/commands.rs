@@ -13,6 +13,7 @@ fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
         (&["run", "--controllers", "kitchen"], &["--controllers", "`kitchen`", "vip, claims"]),
         (&["run", "--controllers", "claims,vip"], &["--controllers", "`vip`", "not built yet"]),
         (&["run", "--sync-period", "soon"], &["--sync-period", "soon", "10h"]),
+        (&["run", "--sync-period", "1ms"], &["--sync-period", "at least 1m"]),
         (&["run", "--leader-elect", "--leader-elect-lease-duration", "8s"], &["--leader-elect-lease-duration", "9 s"]),
         (&["run", "--leader-elect=maybe"], &["--leader-elect", "maybe"]),
         (&["run", "--leader-elect-resource-namespace", "No/Name"], &["--leader-elect-resource-namespace", "No/Name"]),

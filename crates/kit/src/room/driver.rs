@@ -245,7 +245,7 @@ impl<R: Room> Driver<R> {
                 return acted;
             }
             let name = step_name(&step);
-            tracing::debug!(step = ?step, "step");
+            tracing::debug!(step = name, "step");
             fault::point(R::NAME, &name, Side::Before).await;
             // Beyond our term another one may act; a step survives being dropped.
             let limit = self.leadership.remaining().unwrap_or_default().min(STEP);
