@@ -76,9 +76,10 @@ chart: ## render deploy/ from the Helm chart and check both (builds helm the fir
 book: ## build the book (builds mdbook the first time)
 	@hack/book build
 
+# The same selection as in `checks`: another one would have other features and build every dependency again.
 bins:
 	@hack/need cargo
-	@cargo build --locked --package berth --package sandbox
+	@cargo build --locked --workspace --bins
 
 clean: ## remove everything that was built
 	@rm -rf $(TARGET)/plane $(TARGET)/tools $(TARGET)/sandbox $(TARGET)/steps.tsv
