@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 pub use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 pub use kube::Resource;
+use kube::core::{ApiResource, DynamicResourceScope};
 use serde::{Deserialize, Deserializer};
 
 /// The metadata fields decisions are made of; `managedFields` is not among them.
@@ -69,7 +69,7 @@ pub fn lean_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
 /// api::view! { Widget, group: "example.org", versions: ["v1", "v1beta1"], plural: "widgets", scope: Namespaced }
 /// ```
 ///
-/// The first version is the one requests go to; [`crate::meta::At`] reads the same view at another one of the list.
+/// The first version is the one requests go to; [`crate::meta::Versioned`] reads the same view at another one of the list.
 #[macro_export]
 macro_rules! view {
     ($ty:ident, group: $group:expr, versions: [$version:expr $(, $older:expr)*], plural: $plural:expr, scope: Namespaced) => {
@@ -118,63 +118,40 @@ pub trait View: Resource<DynamicType = ()> {
     const NAMESPACED: bool;
 }
 
-/// The name of an API version, as a type.
-pub trait ApiVersion: Send + Sync + 'static {
-    /// The version as it stands in `apiVersion`, behind the group.
-    const NAME: &'static str;
-}
-
-/// `v1beta1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum V1Beta1 {}
-impl ApiVersion for V1Beta1 {
-    const NAME: &'static str = "v1beta1";
-}
-
-/// `v1alpha1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum V1Alpha1 {}
-impl ApiVersion for V1Alpha1 {
-    const NAME: &'static str = "v1alpha1";
-}
-
-/// A view read from a server that does not serve the preferred version: same shape, other address.
+/// A view at any address: the same shape read from whichever version a server serves.
 ///
-/// Pick it by what discovery says, for example `At<V1Beta1, Cluster>` on Cluster API v1.10.
+/// Requests for it carry the address, so it is picked when discovery has answered: `v1beta1` of a Cluster on Cluster API
+/// v1.10, `v1beta2` elsewhere.
 #[derive(Clone, Debug, PartialEq)]
-pub struct At<V, T> {
-    /// The view.
-    pub object: T,
-    version: PhantomData<V>,
-}
+pub struct Versioned<T>(pub T);
 
-impl<'de, V, T: Deserialize<'de>> Deserialize<'de> for At<V, T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Versioned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::deserialize(deserializer).map(|object| Self { object, version: PhantomData })
+        T::deserialize(deserializer).map(Self)
     }
 }
 
-impl<V: ApiVersion, T: View> Resource for At<V, T> {
-    type DynamicType = ();
-    type Scope = T::Scope;
+impl<T: Resource<DynamicType = ()>> Resource for Versioned<T> {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
 
-    fn kind(dt: &()) -> Cow<'_, str> {
-        T::kind(dt)
+    fn kind(dt: &ApiResource) -> Cow<'_, str> {
+        dt.kind.as_str().into()
     }
-    fn group(dt: &()) -> Cow<'_, str> {
-        T::group(dt)
+    fn group(dt: &ApiResource) -> Cow<'_, str> {
+        dt.group.as_str().into()
     }
-    fn version(_: &()) -> Cow<'_, str> {
-        V::NAME.into()
+    fn version(dt: &ApiResource) -> Cow<'_, str> {
+        dt.version.as_str().into()
     }
-    fn plural(dt: &()) -> Cow<'_, str> {
-        T::plural(dt)
+    fn plural(dt: &ApiResource) -> Cow<'_, str> {
+        dt.plural.as_str().into()
     }
     fn meta(&self) -> &ObjectMeta {
-        self.object.meta()
+        self.0.meta()
     }
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.object.meta_mut()
+        self.0.meta_mut()
     }
 }
 
@@ -226,11 +203,18 @@ mod tests {
     #[test]
     fn requests_for_a_view_go_to_its_preferred_or_the_named_version() {
         assert_eq!(Widget::url_path(&(), Some("ns")), "/apis/example.org/v1/namespaces/ns/widgets");
-        assert_eq!(At::<V1Beta1, Widget>::url_path(&(), None), "/apis/example.org/v1beta1/widgets");
-        assert_eq!(At::<V1Alpha1, Widget>::api_version(&()), "example.org/v1alpha1");
+        let older = ApiResource {
+            group: "example.org".to_owned(),
+            version: "v1beta1".to_owned(),
+            api_version: "example.org/v1beta1".to_owned(),
+            kind: "Widget".to_owned(),
+            plural: "widgets".to_owned(),
+        };
+        assert_eq!(Versioned::<Widget>::url_path(&older, None), "/apis/example.org/v1beta1/widgets");
+        assert_eq!(Versioned::<Widget>::api_version(&older), "example.org/v1beta1");
         assert_eq!(Widget::VERSIONS, ["v1", "v1beta1"]);
         const { assert!(Widget::NAMESPACED) };
-        let at: At<V1Beta1, Widget> = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
-        assert_eq!(at.meta().name.as_deref(), Some("a"));
+        let older: Versioned<Widget> = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
+        assert_eq!(older.meta().name.as_deref(), Some("a"));
     }
 }

@@ -49,10 +49,6 @@ impl Project for Kind {
     type Source = HostClaimKind;
     type Slim = Self;
 
-    fn watch(client: Client, _: Option<&str>) -> Events<HostClaimKind> {
-        objects(Api::all(client))
-    }
-
     fn slim(source: HostClaimKind) -> Self {
         let HostClaimKind { metadata, spec, status } = source;
         // What cannot be read was stored past the schema; it is reported like any other fault of the spec.

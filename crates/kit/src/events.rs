@@ -22,10 +22,10 @@ impl Events {
         Self { recorder: Recorder::new(client, reporter) }
     }
 
-    /// Says that a condition of `target` moved. Losing an event must never fail a pass, so errors are only logged.
-    pub async fn transition(&self, target: &Target, transition: &Transition) {
+    /// Says, under `reason`, that a condition of `target` moved. Losing an event must never fail a pass, so errors are only logged.
+    pub async fn transition(&self, target: &Target, transition: &Transition, reason: &str) {
         let warning = transition.to != State::True;
-        self.say(target, warning, transition.reason, &transition.message).await;
+        self.say(target, warning, reason, &transition.message).await;
     }
 
     /// Says something about `target` that is not a condition.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::core::PartialObjectMeta;
+use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
@@ -39,6 +39,27 @@ impl Kind {
             version: K::version(&()).into_owned(),
             kind: K::kind(&()).into_owned(),
             plural: K::plural(&()).into_owned(),
+        }
+    }
+
+    /// The kind at each of these versions; at its own when there are none.
+    #[must_use]
+    pub fn at(&self, versions: &[&str]) -> Vec<Self> {
+        if versions.is_empty() {
+            return vec![self.clone()];
+        }
+        versions.iter().map(|version| Self { version: (*version).to_owned(), ..self.clone() }).collect()
+    }
+
+    /// The address of the kind for requests with a dynamic type.
+    #[must_use]
+    pub fn resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.group.clone(),
+            version: self.version.clone(),
+            api_version: self.api_version(),
+            kind: self.kind.clone(),
+            plural: self.plural.clone(),
         }
     }
 
@@ -107,17 +128,31 @@ impl Kinds {
         }
     }
 
-    /// Returns once `kind` is served; calls `missing` once when the server says that it is not.
-    pub async fn served(&self, kind: &Kind, missing: impl FnOnce()) {
+    /// The first of `candidates` that the server serves now.
+    ///
+    /// # Errors
+    /// When discovery fails for another reason than the group being absent.
+    pub async fn first_served<'a>(&self, candidates: &'a [Kind]) -> Result<Option<&'a Kind>, Box<kube::Error>> {
+        for kind in candidates {
+            if self.is_served(kind).await? {
+                return Ok(Some(kind));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the first of `candidates`, versions of one kind, as soon as one is served; calls `missing` once when the
+    /// server says that none is.
+    pub async fn served(&self, candidates: &[Kind], missing: impl FnOnce()) -> Kind {
         let mut changes = self.definitions.subscribe();
         let (mut missing, mut waiting) = (Some(missing), None);
-        let name = kind.definition();
+        let name = candidates.first().map(Kind::definition).unwrap_or_default();
         let mut pause = SOON;
         loop {
             let known = changes.borrow_and_update().get(&name).copied();
-            let limit = match self.is_served(kind).await {
-                Ok(true) => return,
-                Ok(false) => {
+            let limit = match self.first_served(candidates).await {
+                Ok(Some(kind)) => return kind.clone(),
+                Ok(None) => {
                     if let Some(missing) = missing.take() {
                         missing();
                         waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
@@ -126,7 +161,7 @@ impl Kinds {
                 }
                 // Nobody can say, which is not the same as "no": whoever waits must not go on without the kind.
                 Err(error) => {
-                    tracing::debug!(kind = %kind, error = %error, "discovery failed");
+                    tracing::debug!(kind = name, error = %error, "discovery failed");
                     pause.min(UNKNOWN)
                 }
             };

@@ -66,9 +66,6 @@ struct Slim {
 impl Project for Slim {
     type Source = Widget;
     type Slim = Self;
-    fn watch(client: Client, _: Option<&str>) -> Events<Widget> {
-        objects(Api::all(client))
-    }
     fn slim(widget: Widget) -> Self {
         let target = Target::of(&widget);
         Self { target, generation: widget.metadata.generation.unwrap_or_default(), told: widget.status }

@@ -39,12 +39,6 @@ impl Project for Sizes {
     type Source = Widget;
     type Slim = i64;
     const INDEXES: &'static [&'static str] = &["size"];
-    fn watch(client: Client, namespace: Option<&str>) -> Events<Widget> {
-        objects(match namespace {
-            Some(namespace) => Api::namespaced(client, namespace),
-            None => Api::all(client),
-        })
-    }
     fn slim(widget: Widget) -> i64 {
         widget.spec["size"].as_i64().unwrap_or_default()
     }

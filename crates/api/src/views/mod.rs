@@ -5,7 +5,7 @@
 //! * Decoding is lenient: a field that is missing, null or of a type nobody expects reads as absent, an unknown value of
 //!   an enumeration is kept as text. One strange object therefore cannot fail the list it came in.
 //! * Both shapes of a Cluster API kind, `v1beta1` and `v1beta2`, read to the same value, so rooms need not know which
-//!   one a server prefers. [`crate::meta::At`] addresses the older version.
+//!   one a server prefers. [`crate::meta::Versioned`] addresses the older version.
 
 mod cluster;
 mod cluster_class;

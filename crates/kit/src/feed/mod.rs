@@ -31,8 +31,12 @@ pub trait Project: Send + Sync + 'static {
     type Source: Resource<DynamicType = (), Scope: 'static> + Clone + DeserializeOwned + Debug + Send + 'static;
     /// What decisions use.
     type Slim: PartialEq + Send + Sync + 'static;
-    /// The watch itself: [`objects`] over an `Api` of all namespaces, or of the one given.
-    fn watch(client: Client, namespace: Option<&str>) -> Events<Self::Source>;
+    /// The versions whose shape the source reads, the preferred one first; empty means only the source's own.
+    const VERSIONS: &'static [&'static str] = &[];
+    /// The watch itself, of all namespaces or of the one given, at the version that is served.
+    fn watch(client: Client, namespace: Option<&str>, kind: &Kind) -> Events<Self::Source> {
+        objects(client, namespace, kind)
+    }
     /// Names of the secondary indexes, in the order [`Project::keys`] numbers them.
     const INDEXES: &'static [&'static str] = &[];
     /// Keeps what decisions use.
@@ -83,7 +87,7 @@ pub struct Feed<P: Project> {
 }
 
 struct Inner<P: Project> {
-    kind: Kind,
+    kind: RwLock<Kind>,
     clock: Clock,
     index: RwLock<Index<P>>,
     observers: RwLock<Vec<Observer<P::Slim>>>,
@@ -101,7 +105,7 @@ impl<P: Project> Feed<P> {
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         let inner = Inner {
-            kind: Kind::of::<P::Source>(),
+            kind: RwLock::new(Kind::of::<P::Source>()),
             clock,
             index: RwLock::new(Index::new()),
             observers: RwLock::new(Vec::new()),
@@ -110,10 +114,10 @@ impl<P: Project> Feed<P> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The kind this feed follows.
+    /// The kind this feed follows, at the version that is served; before that is known, at the preferred one.
     #[must_use]
-    pub fn kind(&self) -> &Kind {
-        &self.inner.kind
+    pub fn kind(&self) -> Kind {
+        self.inner.kind.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Calls `observer` for each change from now on. It must be quick: it runs on the feed's own task.

@@ -3,9 +3,11 @@
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use api::key::ObjectKey;
+use api::meta::Versioned;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use kube::core::NamespaceResourceScope;
@@ -18,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Delta, Feed, Phase, Project, Version};
 use crate::gates::Gate;
-use crate::kinds::Kinds;
+use crate::kinds::{Kind, Kinds};
 
 /// Objects per page of a list: large pages leave large heaps behind.
 const PAGE: u32 = 100;
@@ -28,14 +30,28 @@ const DOUBT: Duration = Duration::from_secs(2);
 /// What a watch sends.
 pub type Events<S> = BoxStream<'static, watcher::Result<Event<S>>>;
 
-/// Follows objects, decoded as `K`. With `PartialObjectMeta` only metadata crosses the wire: for Secrets, whose content
-/// we never keep, and for kinds of which only existence matters.
+/// Follows objects, decoded as `K`, in one namespace or all of them.
 #[must_use]
-pub fn objects<K>(api: Api<K>) -> Events<K>
+pub fn objects<K>(client: Client, namespace: Option<&str>, kind: &Kind) -> Events<K>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watcher::watcher(api, config()).backoff(Reconnect::default()).boxed()
+    let resource = kind.resource();
+    let api: Api<Versioned<K>> = match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    watcher::watcher(api, config()).backoff(Reconnect::default()).map(|event| event.map(plain)).boxed()
+}
+
+fn plain<K>(event: Event<Versioned<K>>) -> Event<K> {
+    match event {
+        Event::Apply(Versioned(object)) => Event::Apply(object),
+        Event::Delete(Versioned(object)) => Event::Delete(object),
+        Event::Init => Event::Init,
+        Event::InitApply(Versioned(object)) => Event::InitApply(object),
+        Event::InitDone => Event::InitDone,
+    }
 }
 
 /// The pauses between two attempts to watch: kube's own, scaled down from 0.8 .. 60 s to 25 ms .. 1.9 s. After an
@@ -115,18 +131,20 @@ struct Parts<P: Project> {
 impl<P: Project> Feed<P> {
     /// Follows the kind until cancelled. `gate` shows how far it is; it never blocks readiness.
     pub async fn run(self, source: Source, gate: Gate, stop: CancellationToken) {
-        let kind = self.kind().clone();
-        gate.waiting(format!("asking whether the kind {kind} is served"));
+        let preferred = Kind::of::<P::Source>();
+        let candidates = preferred.at(P::VERSIONS);
+        gate.waiting(format!("asking whether the kind {preferred} is served"));
         loop {
             let missing = || {
-                tracing::info!(kind = %kind, "kind is not served, waiting for it");
-                gate.waiting(format!("waiting for the kind {kind} to be served"));
+                tracing::info!(kind = %preferred, "kind is not served, waiting for it");
+                gate.waiting(format!("waiting for the kind {preferred} to be served"));
                 self.inner.phase.send_replace(Phase::Missing);
             };
-            tokio::select! {
+            let kind = tokio::select! {
                 () = stop.cancelled() => return,
-                () = source.kinds.served(&kind, missing) => {}
-            }
+                kind = source.kinds.served(&candidates, missing) => kind,
+            };
+            kind.clone_into(&mut self.inner.kind.write().unwrap_or_else(PoisonError::into_inner));
             gate.waiting(format!("listing {}", kind.plural));
             self.inner.phase.send_replace(Phase::Listing);
             let end = loop {
@@ -142,7 +160,7 @@ impl<P: Project> Feed<P> {
                     // nothing is asked in a tight loop, before discovery says the same.
                     let pause = DOUBT / 2 + self.inner.clock.jitter(DOUBT / 2);
                     let doubt = async {
-                        let doubtful = !matches!(source.kinds.is_served(&kind).await, Ok(false));
+                        let doubtful = !matches!(source.kinds.first_served(&candidates).await, Ok(None));
                         if doubtful {
                             tokio::time::sleep(pause).await;
                         }
@@ -165,10 +183,10 @@ impl<P: Project> Feed<P> {
     }
 
     async fn follow(&self, source: &Source, gate: &Gate, stop: &CancellationToken) -> End {
-        let namespaces = source.scope.parts::<P>();
+        let (kind, namespaces) = (self.kind(), source.scope.parts::<P>());
         let listed = vec![false; namespaces.len()];
         let watch = |(number, namespace): (usize, &Option<String>)| {
-            P::watch(source.client.clone(), namespace.as_deref()).map(move |event| (number, event)).boxed()
+            P::watch(source.client.clone(), namespace.as_deref(), &kind).map(move |event| (number, event)).boxed()
         };
         let mut events = futures::stream::select_all(namespaces.iter().enumerate().map(watch));
         let mut parts = Parts { namespaces, open: BTreeMap::new(), listed, feed: self.clone() };

@@ -296,10 +296,15 @@ impl<R: Room> Driver<R> {
         if !self.leadership.leads() {
             return Err(Trouble::NotLeading);
         }
-        let version = self.writer.status(&target, &next).await.map_err(Trouble::Failed)?;
-        self.room.wrote(key, &version);
+        match self.writer.status(&target, &next).await {
+            Ok(version) => self.room.wrote(key, &version),
+            Err(error) if self.room.tolerates(&error) => return Ok(false),
+            Err(error) => return Err(Trouble::Failed(error)),
+        }
         for transition in &folded.transitions {
-            self.events.transition(&target, transition).await;
+            if let Some(reason) = self.room.event(transition) {
+                self.events.transition(&target, transition, reason).await;
+            }
         }
         Ok(true)
     }

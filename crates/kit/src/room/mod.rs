@@ -19,9 +19,9 @@ pub use driver::{Driver, Outcome};
 pub use meter::Meter;
 
 use crate::class::{Class, Classify, chain};
-use crate::conditions::Verdict;
+use crate::conditions::{Transition, Verdict};
 use crate::feed::Version;
-use crate::write::Target;
+use crate::write::{self, Target};
 
 /// One capability. Two halves touch the world, two only think.
 pub trait Room: Send + Sync + 'static {
@@ -67,6 +67,17 @@ pub trait Room: Send + Sync + 'static {
         snapshot: &'s Self::Snapshot,
         trouble: Option<&Trouble<Self::Error>>,
     ) -> Option<Report<'s, Self::Status>>;
+
+    /// The reason of the event that tells of a transition; `None` when nobody needs to be told.
+    fn event(&self, transition: &Transition) -> Option<&'static str> {
+        Some(transition.reason)
+    }
+
+    /// Whether a status that cannot be written is not worth another attempt: on a foreign object we may lack the right
+    /// or the schema the field, and the room's work goes on without it.
+    fn tolerates(&self, _error: &write::Error) -> bool {
+        false
+    }
 
     /// Told about each status write, so that a feed can tell its index is behind.
     fn wrote(&self, _key: &Self::Key, _version: &Version) {}

@@ -15,9 +15,6 @@ impl Project for Colours {
     type Source = ConfigMap;
     type Slim = String;
     const INDEXES: &'static [&'static str] = &["colour"];
-    fn watch(client: Client, _: Option<&str>) -> Events<ConfigMap> {
-        objects(Api::all(client))
-    }
     fn slim(source: ConfigMap) -> String {
         source.data.and_then(|d| d.get("colour").cloned()).unwrap_or_default()
     }

@@ -1,0 +1,1 @@
+//! The wire side of the runtime extension: paths, messages and the server.

@@ -1,0 +1,1 @@
+//! Topology mutation hooks as pure functions: patches, validation, variables.
