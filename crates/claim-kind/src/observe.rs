@@ -8,10 +8,9 @@ use api::own::HostClaimKindSpec;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kit::class::{Class, Classify};
-use kit::feed::{Events, Feed, Project, Seen, objects};
+use kit::feed::{Feed, Project, Seen};
 use kit::kinds;
 use kit::write::Target;
-use kube::{Api, Client};
 use serde::Deserialize;
 
 use crate::admit;

@@ -8,13 +8,12 @@ use api::key::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::class::{Class, Classify};
 use kit::clock::Clock;
-use kit::feed::{Events, Feed, Phase, Project, Scope, Seen, Version, objects};
+use kit::feed::{Feed, Phase, Project, Scope, Seen, Version};
 use kit::gates::Gates;
 use kit::kinds::{self, Kinds};
 use kit::manager::{Manager, Options};
 use kit::telemetry::Metrics;
 use kit::write::{Created, Target, Writer};
-use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sim::server::{Action, Handle, Kind, Rule, Server};
@@ -38,6 +37,7 @@ struct Sizes;
 impl Project for Sizes {
     type Source = Widget;
     type Slim = i64;
+    const VERSIONS: &'static [&'static str] = &["v1", "v1beta1"];
     const INDEXES: &'static [&'static str] = &["size"];
     fn slim(widget: Widget) -> i64 {
         widget.spec["size"].as_i64().unwrap_or_default()
@@ -179,6 +179,27 @@ async fn a_kind_that_is_no_longer_served_takes_its_objects_with_it_and_can_come_
     world.server.put(definition()).unwrap();
     world.server.put(widget("a", 5)).unwrap();
     world.until("back", |w| w.feed.len() == 1).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_followed_at_the_best_version_served_and_at_another_when_that_goes() {
+    let server = Server::new(1);
+    let mut older = definition();
+    older["spec"]["versions"][0]["name"] = json!("v1beta1");
+    server.put(older).unwrap();
+    let mut object = widget("a", 1);
+    object["apiVersion"] = json!("example.test/v1beta1");
+    server.put(object).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("seen", |w| w.feed.len() == 1).await;
+    assert_eq!(world.feed.kind().api_version(), "example.test/v1beta1");
+    assert!(world.server.delete("customresourcedefinitions.apiextensions.k8s.io", "", WIDGETS));
+    world.server.put(definition()).unwrap();
+    world.server.cut_watches();
+    world.until("the other version", |w| w.feed.kind().version == "v1" && w.feed.phase() == Phase::Synced).await;
+    world.server.put(widget("b", 2)).unwrap();
+    world.until("seen there", |w| w.feed.len() == 1 && !w.feed.by("size", "2").is_empty()).await;
     world.stop().await;
 }
 

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client};
 use proptest::prelude::*;
 
 use super::*;
-use crate::feed::{Events, objects};
 
 struct Colours;
 
