@@ -428,10 +428,10 @@ async fn a_body_over_the_limit_is_refused_whether_announced_or_not() {
     assert_eq!(connection.send("/", Bytes::from(vec![b'x'; 1000])).await.unwrap().1, "1000");
     let (status, text) = connection.send("/", Bytes::from(vec![b'x'; 1001])).await.unwrap();
     assert_eq!((status.as_u16(), text.as_str()), (413, "own answer: body_too_large / 0"));
-    // Without a length: chunks, the second of which goes over the limit.
+    // Without a length and without an end: chunks, the fourth of which goes over twice the limit.
     let mut raw = TcpStream::connect(server.address).await.unwrap();
     raw.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
-    for _ in 0..2 {
+    for _ in 0..4 {
         raw.write_all(format!("258\r\n{}\r\n", "y".repeat(0x258)).as_bytes()).await.unwrap();
     }
     let mut head = [0; 12];
@@ -439,6 +439,32 @@ async fn a_body_over_the_limit_is_refused_whether_announced_or_not() {
     assert_eq!(&head, b"HTTP/1.1 413");
     assert_eq!(server.metrics.failures("test", FailureKind::BodyTooLarge), 2);
     drop((connection, raw));
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn who_sends_everything_before_reading_still_learns_that_it_was_too_much() {
+    const LIMIT: usize = 8 << 20;
+    let router = Router::new().route("/", post(|body: Bytes| async move { body.len().to_string() }));
+    let server = Running::start(router, None, |options| options.body_limit = LIMIT).await;
+    let head = |framing: &str| format!("POST / HTTP/1.1\r\nhost: x\r\n{framing}\r\n\r\n");
+    let (length, chunk) = (format!("content-length: {}", LIMIT * 2), format!("{:x}\r\n", LIMIT * 2));
+    for (start, end) in [(head(&length), ""), (head("transfer-encoding: chunked") + &chunk, "\r\n0\r\n\r\n")] {
+        let mut client = TcpStream::connect(server.address).await.unwrap();
+        client.write_all(start.as_bytes()).await.unwrap();
+        client.write_all(&vec![b'x'; LIMIT * 2]).await.expect("all of it is taken");
+        client.write_all(end.as_bytes()).await.unwrap();
+        let mut status = [0; 12];
+        tokio::time::timeout(PATIENCE, client.read_exact(&mut status)).await.unwrap().unwrap();
+        assert_eq!(&status, b"HTTP/1.1 413");
+    }
+    // Far too much is not waited for.
+    let mut client = TcpStream::connect(server.address).await.unwrap();
+    client.write_all(head(&format!("content-length: {}", LIMIT * 3)).as_bytes()).await.unwrap();
+    let mut status = [0; 12];
+    tokio::time::timeout(PATIENCE, client.read_exact(&mut status)).await.unwrap().unwrap();
+    assert_eq!(&status, b"HTTP/1.1 413");
+    assert_eq!(server.metrics.failures("test", FailureKind::BodyTooLarge), 3);
     server.ended().await;
 }
 

@@ -129,6 +129,10 @@ pub fn parse_timeout(text: &str) -> Option<Duration> {
 /// Requests let in for each that may run.
 const WAITING: usize = 16;
 
+/// How many times the limit of a body is read and thrown away before the connection is broken off. A client that writes
+/// its whole request before it reads would otherwise meet a closed connection and never see why it was refused.
+const PATIENCE: usize = 2;
+
 pub(super) struct Guard {
     options: Options,
     clock: Clock,
@@ -223,19 +227,29 @@ impl Guard {
     ) -> Result<Bytes, FailureKind> {
         let limit = self.options.body_limit;
         let announced = parts.headers.get(CONTENT_LENGTH).and_then(|value: &HeaderValue| value.to_str().ok());
-        if announced.and_then(|text| text.parse::<u64>().ok()).is_some_and(|size| size > limit as u64) {
+        let announced = announced.and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
+        let patience = limit.saturating_mul(PATIENCE);
+        if announced > patience as u64 {
             return Err(FailureKind::BodyTooLarge);
         }
+        let mut over = announced > limit as u64;
         let until = started + self.options.body_timeout;
         let reading = async {
-            let (mut whole, mut paid) = (BytesMut::new(), 0usize);
+            let (mut whole, mut seen, mut paid) = (BytesMut::new(), 0usize, 0usize);
             while let Some(frame) = body.frame().await {
                 let frame = frame.map_err(|_| FailureKind::BrokenBody)?;
                 let Ok(data) = frame.into_data() else { continue };
-                if whole.len() + data.len() > limit {
-                    return Err(FailureKind::BodyTooLarge);
+                seen = seen.saturating_add(data.len());
+                over = over || seen > limit;
+                if seen > patience {
+                    break;
                 }
-                let due = (whole.len() + data.len()).div_ceil(1024);
+                if over {
+                    whole = BytesMut::new();
+                    held.clear();
+                    continue;
+                }
+                let due = seen.div_ceil(1024);
                 if let Ok(more) = u32::try_from(due - paid)
                     && more > 0
                 {
@@ -247,7 +261,8 @@ impl Guard {
             }
             Ok(whole.freeze())
         };
-        timeout_at(until, reading).await.unwrap_or(Err(FailureKind::SlowBody))
+        let read = timeout_at(until, reading).await.unwrap_or(Err(FailureKind::SlowBody));
+        if over { Err(FailureKind::BodyTooLarge) } else { read }
     }
 }
 
