@@ -153,6 +153,13 @@ fn region_len(s: &str) -> Option<usize> {
     None
 }
 
+fn is_family(s: &str) -> bool {
+    (2..=20).contains(&s.len())
+        && s.starts_with(|c: char| c.is_ascii_lowercase())
+        && s.bytes().any(|b| b.is_ascii_digit())
+        && s.split('-').all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()))
+}
+
 name! {
     /// A DNS label: the form of namespace and claim kind names.
     DnsLabel, "name", "must be 1 to 63 lower case letters, digits or '-', starting and ending with a letter or digit", is_dns_label
@@ -192,6 +199,134 @@ name! {
     /// The id of an EC2 instance.
     InstanceId, "instance id", "must be i- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "i-")
 }
+
+name! {
+    /// The id of a subnet.
+    SubnetId, "subnet id", "must be subnet- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "subnet-")
+}
+
+name! {
+    /// The id of a virtual private cloud.
+    VpcId, "VPC id", "must be vpc- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "vpc-")
+}
+
+name! {
+    /// The id of a security group.
+    SecurityGroupId, "security group id", "must be sg- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "sg-")
+}
+
+name! {
+    /// The id of a machine image.
+    ImageId, "image id", "must be ami- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "ami-")
+}
+
+name! {
+    /// The id of an EBS volume.
+    VolumeId, "volume id", "must be vol- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "vol-")
+}
+
+name! {
+    /// The id of a network interface.
+    NetworkInterfaceId, "network interface id", "must be eni- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "eni-")
+}
+
+name! {
+    /// The name of an EC2 instance family: `m5`, `u7i-12tb`, `mac2-m2pro`.
+    InstanceFamily, "instance family",
+    "must be 2 to 20 lower case letters, digits or '-' with a digit among them, starting with a letter, no '-' at the end or doubled",
+    is_family
+}
+
+/// The name of an EC2 instance type, `m5.4xlarge`; any family and size, because new ones appear all the time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceType {
+    text: Box<str>,
+    family: InstanceFamily,
+}
+
+impl InstanceType {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The family, the part before the dot.
+    pub fn family(&self) -> &InstanceFamily {
+        &self.family
+    }
+}
+
+impl FromStr for InstanceType {
+    type Err = NameError;
+
+    fn from_str(s: &str) -> Result<Self, NameError> {
+        let bad = || NameError::new("instance type", s, "must be a family and a size, like m5.4xlarge");
+        let (family, size) = s.split_once('.').ok_or_else(bad)?;
+        let valid = (1..=40).contains(&size.len())
+            && size.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if !valid {
+            return Err(bad());
+        }
+        Ok(Self { text: s.into(), family: family.parse().map_err(|_| bad())? })
+    }
+}
+
+string_traits!(InstanceType);
+
+name! {
+    /// What makes a repeated EC2 request the same request.
+    ClientToken, "client token", "must be 1 to 64 visible ASCII characters", |s| {
+        (1..=64).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_graphic())
+    }
+}
+
+name! {
+    /// The number of an AWS account.
+    AccountId, "account id", "must be 12 digits", |s| s.len() == 12 && s.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// The name of an IAM role that can be assumed: `arn:aws:iam::123456789012:role/path/name`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoleArn {
+    text: Box<str>,
+    account: AccountId,
+}
+
+impl RoleArn {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The account the role belongs to.
+    pub fn account(&self) -> &AccountId {
+        &self.account
+    }
+}
+
+impl FromStr for RoleArn {
+    type Err = NameError;
+
+    fn from_str(s: &str) -> Result<Self, NameError> {
+        let bad = || NameError::new("role ARN", s, "must look like arn:aws:iam::123456789012:role/name");
+        let mut parts = s.splitn(6, ':');
+        let fields = [parts.next(), parts.next(), parts.next(), parts.next(), parts.next(), parts.next()];
+        let [Some("arn"), Some(partition), Some("iam"), Some(""), Some(account), Some(role)] = fields else {
+            return Err(bad());
+        };
+        let valid = partition.starts_with("aws")
+            && partition.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
+            && role.strip_prefix("role/").is_some_and(|name| !name.is_empty() && !name.ends_with('/'))
+            && role.bytes().all(|b| b.is_ascii_alphanumeric() || b"/+=,.@_-".contains(&b))
+            && s.len() <= 2048;
+        if !valid {
+            return Err(bad());
+        }
+        Ok(Self { text: s.into(), account: account.parse().map_err(|_| bad())? })
+    }
+}
+
+string_traits!(RoleArn);
 
 /// An AWS zone: `us-east-1a`, a local zone `us-west-2-lax-1a` or a wavelength zone `us-east-1-wl1-bos-wlz-1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -329,133 +464,4 @@ impl FromStr for ProviderId {
 string_traits!(ProviderId);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn names_are_accepted_and_refused_at_their_edges() {
-        fn ok<T: FromStr>(texts: &[&str]) {
-            for t in texts {
-                assert!(t.parse::<T>().is_ok(), "{t} refused");
-            }
-        }
-        fn no<T: FromStr<Err = NameError>>(texts: &[&str]) {
-            for t in texts {
-                let error = t.parse::<T>().err().unwrap_or_else(|| panic!("{t} accepted"));
-                assert!(error.to_string().contains("must be") || error.to_string().contains("must look"), "{error}");
-            }
-        }
-        let (l63, l64) = ("a".repeat(63), "a".repeat(64));
-        ok::<DnsLabel>(&["a", "0", "a-b", &l63]);
-        no::<DnsLabel>(&["", "-a", "a-", "A", "a.b", "ä", "a\n", "../a", &l64]);
-        ok::<DnsSubdomain>(&["a", "a.b-c.d", &format!("{l63}.{l63}.{l63}.{}", "a".repeat(61))]);
-        no::<DnsSubdomain>(&["", ".a", "a.", "a..b", &l64, &format!("{l63}.{l63}.{l63}.{}", "a".repeat(62))]);
-        ok::<Region>(&["us-east-1", "us-gov-west-1", "eusc-de-east-1", "ap-southeast-12"]);
-        no::<Region>(&["", "us", "us-1", "us-east", "us-east-1a", "US-EAST-1", "us--1", "us-east-1-", "us-east-1 "]);
-        ok::<AvailabilityZone>(&["us-east-1a", "us-west-2-lax-1a", "us-east-1-wl1-bos-wlz-1"]);
-        no::<AvailabilityZone>(&["", "us-east-1", "us-east-1aa", "us-east-1A", "us-east-1-", "us-east-1-a--b", "a"]);
-        ok::<HostId>(&["h-0123456789abcdef0", "h-01234567"]);
-        no::<HostId>(&["", "h-", "h-0123", "i-01234567", "h-0123456g", "H-01234567", "h-01234567/"]);
-        ok::<InstanceId>(&["i-0123456789abcdef0", "i-01234567"]);
-        no::<InstanceId>(&["", "h-01234567", "i-0123456789ABCDEF0"]);
-        ok::<ClaimUid>(&["6f0c3c2e-0000-4000-8000-000000000001"]);
-        no::<ClaimUid>(&["", "a b", "a/b", "ü", &l64]);
-        ok::<Uid>(&["6f0c3c2e-0000-4000-8000-000000000001", "system:x_1.2"]);
-        no::<Uid>(&["", "a b", "\u{0}", &"a".repeat(129)]);
-        ok::<ProviderId>(&["aws:///us-east-1a/i-01234567", "kind://docker/c/n", "metal3://x", "cloudstack:///x"]);
-        no::<ProviderId>(&["", "aws", "aws://", "aws:///", "://x", "Aws://x", "aws://a b", "aws://é", &l64]);
-    }
-
-    #[test]
-    fn a_zone_knows_its_region() {
-        for (zone, region) in [
-            ("us-east-1a", "us-east-1"),
-            ("us-west-2-lax-1a", "us-west-2"),
-            ("us-east-1-wl1-bos-wlz-1", "us-east-1"),
-            ("us-gov-west-1b", "us-gov-west-1"),
-        ] {
-            assert_eq!(zone.parse::<AvailabilityZone>().unwrap().region().as_str(), region);
-        }
-    }
-
-    #[test]
-    fn provider_ids_point_at_what_they_name() {
-        let id = |s: &str| s.parse::<ProviderId>().unwrap();
-        let (zone, instance) = ("us-east-1a".parse().unwrap(), "i-0123456789abcdef0".parse().unwrap());
-        let aws = ProviderId::aws(&zone, &instance);
-        assert_eq!(aws, id("aws:///us-east-1a/i-0123456789abcdef0"));
-        assert_eq!(aws.target(), ProviderTarget::Aws { zone, instance });
-        assert_eq!(aws.scheme(), "aws");
-        let metal =
-            ProviderId::metal3(&"ns".parse().unwrap(), &"claim-1".parse().unwrap(), &"machine-1".parse().unwrap());
-        assert_eq!(metal.target(), ProviderTarget::Metal3 { parts: vec!["ns", "claim-1", "machine-1"] });
-        assert_eq!(id("metal3://uid").target(), ProviderTarget::Metal3 { parts: vec!["uid"] });
-        assert_eq!(id("cloudstack:///vm").target(), ProviderTarget::CloudStack { machine: "vm" });
-        for other in ["aws:///us-east-1a/x", "aws://i-01234567", "metal3://a//b", "cloudstack:///a/b", "gce://p/z/n"] {
-            assert_eq!(id(other).target(), ProviderTarget::Other, "{other}");
-        }
-    }
-
-    #[test]
-    fn an_error_names_the_thing_the_text_and_the_rule_and_stays_short() {
-        let error = "x".repeat(10_000).parse::<HostId>().unwrap_err().to_string();
-        assert!(error.starts_with("dedicated host id \"xxx") && error.contains("must be h-"), "{error}");
-        assert!(error.len() < 300);
-        assert_eq!(field_manager("vip"), "berth-vip");
-    }
-
-    fn round_trip<T>(text: &str) -> Result<(), TestCaseError>
-    where
-        T: FromStr<Err = NameError> + fmt::Display + PartialEq + fmt::Debug + Serialize + serde::de::DeserializeOwned,
-    {
-        let json = serde_json::to_string(text).unwrap();
-        match text.parse::<T>() {
-            Ok(value) => {
-                prop_assert_eq!(value.to_string(), text);
-                prop_assert_eq!(serde_json::to_string(&value).unwrap(), json.clone());
-                prop_assert_eq!(serde_json::from_str::<T>(&json).unwrap(), value);
-            }
-            Err(_) => prop_assert!(serde_json::from_str::<T>(&json).is_err()),
-        }
-        Ok(())
-    }
-
-    fn all_types(text: &str) -> Result<(), TestCaseError> {
-        round_trip::<DnsLabel>(text)?;
-        round_trip::<DnsSubdomain>(text)?;
-        round_trip::<Uid>(text)?;
-        round_trip::<ClaimUid>(text)?;
-        round_trip::<Region>(text)?;
-        round_trip::<AvailabilityZone>(text)?;
-        round_trip::<HostId>(text)?;
-        round_trip::<InstanceId>(text)?;
-        round_trip::<ProviderId>(text)?;
-        if let Ok(id) = text.parse::<ProviderId>() {
-            let _ = (id.target(), id.scheme().len());
-        }
-        Ok(())
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_parsed_losslessly_or_refused_without_panic(text in any::<String>()) {
-            all_types(&text)?;
-        }
-
-        #[test]
-        fn texts_close_to_valid_ones_are_parsed_losslessly_or_refused(
-            text in "(h-|i-|aws:///|metal3://|cloudstack:///|)[a-f0-9/.-]{0,20}|[a-z]{2}-[a-z]{4}-[0-9](a|-[a-z]{3}-1a|)"
-        ) {
-            all_types(&text)?;
-        }
-
-        #[test]
-        fn every_zone_and_instance_survive_a_provider_id(zone in "[a-z]{2}-[a-z]{4,9}-[1-9][a-f]", id in "i-[0-9a-f]{17}") {
-            let (zone, instance): (AvailabilityZone, InstanceId) = (zone.parse().unwrap(), id.parse().unwrap());
-            let text = ProviderId::aws(&zone, &instance).to_string();
-            let parsed: ProviderId = text.parse().unwrap();
-            prop_assert_eq!(parsed.target(), ProviderTarget::Aws { zone, instance });
-        }
-    }
-}
+mod tests;
