@@ -1,0 +1,142 @@
+//! One line of waiting calls per account, region and operation.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::names::Region;
+use kit::bucket::Limiter;
+use kit::clock::Clock;
+use kit::queue::Priority;
+
+use crate::limits::{Limits, Size};
+
+/// Buckets that are remembered; those that nobody uses make room.
+const REMEMBERED: usize = 4096;
+
+/// Which bucket.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    account: Box<str>,
+    region: Region,
+    operation: &'static str,
+    narrow: bool,
+}
+
+/// The two buckets of an operation.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    requests: Limiter,
+    resources: Option<Limiter>,
+}
+
+impl Pair {
+    /// Waits for the turn of a call that asks for so many resources.
+    pub(crate) async fn turn(&self, resources: u32, priority: Priority) -> Result<(), kit::bucket::TooMany> {
+        if let Some(limiter) = &self.resources {
+            limiter.take(resources, priority).await?;
+        }
+        self.requests.take(1, priority).await
+    }
+
+    /// The service said "too many".
+    pub(crate) fn penalise(&self) {
+        self.requests.penalise();
+    }
+}
+
+/// All buckets of a process.
+#[derive(Debug)]
+pub(crate) struct Buckets {
+    clock: Clock,
+    limits: Limits,
+    pairs: Mutex<BTreeMap<Key, Arc<Pair>>>,
+}
+
+impl Buckets {
+    pub(crate) fn new(clock: Clock, limits: Limits) -> Self {
+        Self { clock, limits, pairs: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// The buckets of an operation for an account in a region.
+    pub(crate) fn of(&self, account: &str, region: &Region, operation: &'static str, narrow: bool) -> Arc<Pair> {
+        let key = Key { account: account.into(), region: region.clone(), operation, narrow };
+        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pair) = pairs.get(&key) {
+            return Arc::clone(pair);
+        }
+        if pairs.len() >= REMEMBERED {
+            pairs.retain(|_, pair| Arc::strong_count(pair) > 1);
+        }
+        let limiter = |size: Size| Limiter::new(self.clock.clone(), size.burst, size.per_second);
+        let rates = self.limits.of(operation, narrow);
+        let pair = Arc::new(Pair { requests: limiter(rates.requests), resources: rates.resources.map(limiter) });
+        pairs.insert(key, Arc::clone(&pair));
+        pair
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn region(name: &str) -> Region {
+        name.parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn accounts_regions_and_operations_do_not_wait_for_each_other() {
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+        let buckets = Buckets::new(clock.clone(), Limits::Shipped);
+        let here = buckets.of("1", &region("us-east-1"), "AllocateHosts", true);
+        for _ in 0..5 {
+            here.turn(1, Priority::Background).await.unwrap();
+        }
+        let begin = clock.instant();
+        for (account, place, operation) in [
+            ("2", "us-east-1", "AllocateHosts"),
+            ("1", "us-west-2", "AllocateHosts"),
+            ("1", "us-east-1", "ReleaseHosts"),
+        ] {
+            buckets.of(account, &region(place), operation, true).turn(1, Priority::Background).await.unwrap();
+        }
+        assert_eq!(clock.instant(), begin);
+        buckets.of("1", &region("us-east-1"), "AllocateHosts", true).turn(1, Priority::Background).await.unwrap();
+        assert_eq!(clock.instant() - begin, Duration::from_millis(500), "two per second once the burst is gone");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thousand_launches_take_what_the_published_buckets_allow() {
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+        let buckets = Buckets::new(clock.clone(), Limits::Published);
+        let pair = buckets.of("1", &region("us-east-1"), "RunInstances", true);
+        let begin = clock.instant();
+        for _ in 0..1000 {
+            pair.turn(1, Priority::Background).await.unwrap();
+        }
+        let spent = (clock.instant() - begin).as_secs_f64();
+        assert!((497.0..499.0).contains(&spent), "{spent}");
+        let pair = buckets.of("1", &region("us-east-1"), "AllocateHosts", true);
+        let begin = clock.instant();
+        for _ in 0..1000 {
+            pair.turn(1, Priority::Background).await.unwrap();
+        }
+        let spent = (clock.instant() - begin).as_secs_f64();
+        assert!((189.0..191.0).contains(&spent), "{spent}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_is_bounded() {
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+        let buckets = Buckets::new(clock, Limits::Shipped);
+        let used = buckets.of("used", &region("us-east-1"), "DescribeHosts", true);
+        for account in 0..2 * REMEMBERED {
+            buckets.of(&account.to_string(), &region("us-east-1"), "DescribeHosts", true);
+        }
+        assert!(buckets.pairs.lock().unwrap().len() <= REMEMBERED + 1);
+        assert!(Arc::ptr_eq(&used, &buckets.of("used", &region("us-east-1"), "DescribeHosts", true)));
+    }
+}

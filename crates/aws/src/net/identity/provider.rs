@@ -1,0 +1,220 @@
+//! Keeping credentials: one lock, one renewal at a time, old ones as long as they hold.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use kit::clock::Clock;
+use kit::secret::Secret;
+use tokio::io::AsyncReadExt;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::{Container, Machine};
+use crate::credentials::{CredentialsError, Role, Source, WebIdentity, Why};
+use crate::net::call::Caller;
+use crate::net::sts;
+use crate::port::{AssumeRole, AssumeRoleWithWebIdentity, Credentials, Keys};
+
+/// New credentials are fetched this long before the old ones end.
+const EARLY: SignedDuration = SignedDuration::from_mins(5);
+
+/// Credentials that a source gives shortly before their end are asked for again no sooner than this.
+const AT_MOST_EVERY: Duration = Duration::from_secs(60);
+
+/// A source that failed is left alone this long, so that a hundred waiting calls make one question.
+const REST: Duration = Duration::from_secs(5);
+
+/// The largest token file that is read.
+const TOKEN: u64 = 64 * 1024;
+
+/// How a source is asked.
+pub(crate) enum How {
+    /// Keys that stay.
+    Keys(Keys),
+    /// A token from a file, shown to STS.
+    WebIdentity { identity: WebIdentity, sts: Box<Caller> },
+    /// A role, with an STS that is called by somebody else's credentials.
+    Role { role: Box<Role>, sts: Box<Caller> },
+    /// A container platform.
+    Container(Container),
+    /// The machine.
+    Machine(Machine),
+}
+
+/// Keys to sign with, and whose request limits they use up.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(crate) keys: Keys,
+    /// The account, or what stands for it where nobody told us.
+    pub(crate) owner: String,
+}
+
+/// A source of credentials that remembers what it was given.
+pub struct Provider {
+    source: Source,
+    how: How,
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    kept: Option<Credentials>,
+    /// Not before this is the source asked again while what is kept still holds.
+    again: Option<Instant>,
+    failed: Option<CredentialsError>,
+}
+
+impl Provider {
+    pub(crate) fn new(source: Source, how: How, clock: Clock) -> Self {
+        Self { source, how, clock, state: Mutex::default() }
+    }
+
+    /// Where the credentials come from.
+    #[must_use]
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Credentials that hold for at least some minutes more, fetched if need be.
+    pub(crate) async fn get(&self) -> Result<Given, CredentialsError> {
+        if let How::Keys(keys) = &self.how {
+            return Ok(Given { keys: keys.clone(), owner: keys.id.clone() });
+        }
+        let mut state = self.state.lock().await;
+        let (now, instant) = (self.clock.now(), self.clock.instant());
+        let holds = |kept: &&Credentials| kept.expires.is_none_or(|end| now < end);
+        let fresh = |kept: &Credentials| kept.expires.is_none_or(|end| now < before(end));
+        let resting = state.again.is_some_and(|again| instant < again);
+        if let Some(kept) = state.kept.as_ref().filter(holds)
+            && (resting || fresh(kept))
+        {
+            return Ok(self.given(kept));
+        }
+        if resting && let Some(error) = &state.failed {
+            return Err(error.clone());
+        }
+        let fetched = self.fetch().await;
+        let (now, instant) = (self.clock.now(), self.clock.instant());
+        match fetched {
+            Ok(credentials) if credentials.expires.is_some_and(|end| end <= now) => {
+                state.again = Some(instant + REST);
+                let error = CredentialsError::Ended { source_name: self.source.describe() };
+                state.failed = Some(error.clone());
+                Err(error)
+            }
+            Ok(credentials) => {
+                let given = self.given(&credentials);
+                *state = State { kept: Some(credentials), again: Some(instant + AT_MOST_EVERY), failed: None };
+                Ok(given)
+            }
+            Err(error) => {
+                state.again = Some(instant + REST);
+                state.failed = Some(error.clone());
+                // What is kept still holds for a few minutes: a short outage of the source harms nobody.
+                match state.kept.as_ref().filter(|kept| kept.expires.is_none_or(|end| now < end)) {
+                    Some(kept) => {
+                        tracing::warn!(error = kit::class::chain(&error), "cannot renew AWS credentials");
+                        Ok(self.given(kept))
+                    }
+                    None => Err(error),
+                }
+            }
+        }
+    }
+
+    /// The service does not accept these keys any more; gives whether there may be others.
+    pub(crate) async fn forget(&self, used: &Keys) -> bool {
+        if matches!(self.how, How::Keys(_)) {
+            return false;
+        }
+        let mut state = self.state.lock().await;
+        // Somebody else may have renewed them meanwhile.
+        if state.kept.as_ref().is_none_or(|kept| kept.keys.id != used.id) {
+            return true;
+        }
+        // Asking again right after an answer gives the same answer.
+        if state.again.is_some_and(|again| self.clock.instant() < again) {
+            return false;
+        }
+        *state = State::default();
+        true
+    }
+
+    fn given(&self, credentials: &Credentials) -> Given {
+        let account = credentials.account.as_ref().or(self.source.account());
+        // Keys of a session change every hour; the source does not.
+        let owner = account.map_or_else(|| self.source.describe(), ToString::to_string);
+        Given { keys: credentials.keys.clone(), owner }
+    }
+
+    /// Asks the source. Boxed, because a role's source is asked in the same way.
+    fn fetch(&self) -> BoxFuture<'_, Result<Credentials, CredentialsError>> {
+        async move {
+            match &self.how {
+                How::Keys(keys) => Ok(Credentials { keys: keys.clone(), expires: None, account: None }),
+                How::WebIdentity { identity, sts } => {
+                    let request = AssumeRoleWithWebIdentity {
+                        role: identity.role.clone(),
+                        session_name: session_name(identity.session_name.as_deref()),
+                        token: read_token(&identity.token_file).await?,
+                        duration_seconds: None,
+                    };
+                    let given = sts::assume_role_with_web_identity(sts, &request).await;
+                    given.map_err(|error| refused(request.role.as_str(), error))
+                }
+                How::Role { role, sts } => {
+                    let request = AssumeRole {
+                        role: role.role.clone(),
+                        session_name: session_name(role.session_name.as_deref()),
+                        duration_seconds: role.duration_seconds,
+                        external_id: role.external_id.clone(),
+                        inline_policy: role.inline_policy.clone(),
+                        policy_arns: role.policy_arns.clone(),
+                    };
+                    let given = sts::assume_role(sts, &request).await;
+                    given.map_err(|error| refused(request.role.as_str(), error))
+                }
+                How::Container(container) => container.fetch().await,
+                How::Machine(machine) => machine.fetch().await,
+            }
+        }
+        .boxed()
+    }
+}
+
+fn before(end: Timestamp) -> Timestamp {
+    end.saturating_sub(EARLY).unwrap_or(end)
+}
+
+fn refused(role: &str, error: crate::errors::Error) -> CredentialsError {
+    CredentialsError::Role { role: role.to_owned(), source: Box::new(error) }
+}
+
+/// A name the account's log shows; STS takes 2 to 64 of these characters.
+fn session_name(wanted: Option<&str>) -> String {
+    let fit = |c: &char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(*c);
+    let name: String = wanted.unwrap_or_default().chars().filter(fit).take(64).collect();
+    if name.len() < 2 { api::names::PRODUCT.to_owned() } else { name }
+}
+
+/// Reads a token that somebody keeps fresh in a file.
+pub(super) async fn read_token(path: &Path) -> Result<Secret<String>, CredentialsError> {
+    let shown = path.display().to_string();
+    let failed = |error: std::io::Error| CredentialsError::ReadToken { path: shown.clone(), source: Why::new(error) };
+    let bad = |rule| CredentialsError::BadToken { path: shown.clone(), rule };
+    let file = tokio::fs::File::open(path).await.map_err(failed)?;
+    let mut text = String::new();
+    file.take(TOKEN + 1).read_to_string(&mut text).await.map_err(failed)?;
+    let token = text.trim();
+    if u64::try_from(text.len()).is_ok_and(|size| size > TOKEN) {
+        return Err(bad("is larger than any token"));
+    }
+    if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(bad("does not hold a token"));
+    }
+    Ok(Secret::new(token.to_owned()))
+}
