@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "simulators own their time and their tasks")]
 
 pub mod conformance;
+pub mod dock;
 pub mod plane;
 pub mod proxy;
 pub mod server;
