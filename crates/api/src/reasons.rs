@@ -27,6 +27,7 @@ pub fn all() -> Vec<Entry> {
     let mut all = Vec::new();
     all.extend(common::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(claim_kind::Reason::ALL.iter().map(|r| r.entry()));
+    all.extend(vip::Reason::ALL.iter().map(|r| r.entry()));
     all
 }
 
@@ -99,6 +100,32 @@ pub mod claim_kind {
     } }
 }
 
+/// Reasons on Clusters, for their control-plane and ingress addresses.
+pub mod vip {
+    reasons! { "vip" {
+        Allocated, "allocated",
+            "The address was taken from a pool and stands on the Cluster.";
+        Manual, "manual",
+            "The user chose the endpoint, so no address is taken from a pool.";
+        WaitingForAddress, "waitingforaddress",
+            "The claim is there and its provider has not given it an address yet.";
+        NoMatchingPool, "nomatchingpool",
+            "No pool fits the cluster's class, role, namespace and family.";
+        PoolExhausted, "poolexhausted",
+            "Pools fit, but none of them has an address left.";
+        AddressConflict, "addressconflict",
+            "Another cluster or claim uses the same address.";
+        AddressMismatch, "addressmismatch",
+            "The Cluster shows another address than its claim holds, and no repair would be safe.";
+        ClaimMissing, "claimmissing",
+            "The Cluster shows an address that no claim protects any more.";
+        ClaimForeign, "claimforeign",
+            "A claim with the name this cluster needs belongs to somebody else.";
+        InvalidAnnotation, "invalidannotation",
+            "An annotation of the Cluster or its class has a value that cannot be used.";
+    } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +141,6 @@ mod tests {
             assert_eq!(entry.anchor, format!("reasons/{}.md#{}", entry.room, entry.reason.to_lowercase()));
             assert!(anchors.insert(entry.anchor), "{entry:?}");
         }
-        assert_eq!(anchors.len(), common::Reason::ALL.len() + claim_kind::Reason::ALL.len());
+        assert_eq!(anchors.len(), common::Reason::ALL.len() + claim_kind::Reason::ALL.len() + vip::Reason::ALL.len());
     }
 }

@@ -84,7 +84,7 @@ impl Verdict {
     }
 }
 
-/// A condition that moved: one event is told for each.
+/// A condition that moved, in its state or its reason: one event is told for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
     /// The condition's type.
@@ -104,7 +104,7 @@ pub struct Transition {
 pub struct Folded {
     /// All conditions, sorted by type, those of others untouched.
     pub conditions: Vec<Condition>,
-    /// The conditions whose state moved, sorted by type.
+    /// The conditions whose state or reason moved, sorted by type.
     pub transitions: Vec<Transition>,
 }
 
@@ -133,7 +133,8 @@ pub fn fold(old: &[Condition], verdicts: &[Verdict], generation: i64, now: Times
             Some(before) => now.max(before.last_transition_time.0),
             None => now,
         };
-        if from != Some(verdict.state) {
+        let because = before.map(|condition| condition.reason.as_str());
+        if from != Some(verdict.state) || because != Some(verdict.reason) {
             let (to, reason, message) = (verdict.state, verdict.reason, message.clone());
             transitions.push(Transition { type_, from, to, reason, message });
         }
@@ -264,9 +265,9 @@ mod tests {
                     continue;
                 };
                 prop_assert!(after.last_transition_time.0 >= before.last_transition_time.0);
-                let moved = folded.transitions.iter().any(|t| t.type_ == after.type_);
-                prop_assert_eq!(moved, before.status != after.status);
-                if !moved {
+                let told = folded.transitions.iter().any(|t| t.type_ == after.type_);
+                prop_assert_eq!(told, before.status != after.status || before.reason != after.reason);
+                if before.status == after.status {
                     prop_assert_eq!(&after.last_transition_time, &before.last_transition_time);
                 }
             }

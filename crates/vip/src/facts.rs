@@ -18,7 +18,7 @@ use serde::Deserialize;
 pub use claim::{AddressFacts, Addresses, ClaimFacts, Claims, Owner};
 pub use class::{ClassFacts, Classes};
 pub use cluster::{CONTROL_PLANE_VIP_READY, ClusterFacts, Clusters, INGRESS_VIP_READY, VipStatus};
-pub use pool::{GlobalPools, Pool, PoolFacts, PoolName, Pools, Range};
+pub use pool::{GLOBAL_POOL_KIND, GlobalPools, POOL_KIND, Pool, PoolFacts, PoolName, Pools, Range};
 
 use crate::names::PREFIX;
 
@@ -39,6 +39,12 @@ pub struct World {
     pub global_pools: Feed<GlobalPools>,
     /// Namespaces, for their labels.
     pub namespaces: Feed<Namespaces>,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("clusters", &self.clusters.len()).finish_non_exhaustive()
+    }
 }
 
 impl World {

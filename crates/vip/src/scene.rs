@@ -34,6 +34,8 @@ pub struct Scene {
     pub uses: Vec<Use>,
     /// Pools that were given up during this move of a claim.
     pub tried: BTreeMap<Slot, Vec<PoolName>>,
+    /// Whether this process has already looked after the endpoint of the infrastructure cluster.
+    pub pointed: bool,
 }
 
 /// What the index shows of a claim.

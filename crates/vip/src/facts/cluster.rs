@@ -7,6 +7,7 @@ use api::meta::View;
 use api::names::WATCH_FILTER_LABEL;
 use api::status::Conditioned;
 use api::views::{Cluster, ConditionView, Endpoint, ObjectRef};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::feed::Project;
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub struct ClusterFacts {
     pub uid: Box<str>,
     /// The generation of its spec.
     pub generation: i64,
+    /// When it was made.
+    pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Whether it must be left alone.
@@ -106,6 +109,7 @@ impl ClusterFacts {
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
+            created: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
             paused,
             class,
@@ -143,7 +147,7 @@ fn stored(view: &ConditionView) -> Condition {
         status: view.status.clone(),
         reason: view.reason.clone(),
         message: view.message.clone(),
-        last_transition_time: view.last_transition_time.clone().unwrap_or(Time(jiff::Timestamp::UNIX_EPOCH)),
+        last_transition_time: view.last_transition_time.clone().unwrap_or(Time(Timestamp::UNIX_EPOCH)),
         observed_generation: view.observed_generation,
     }
 }

@@ -1,0 +1,194 @@
+//! Thinks: what the gate answers or does next for one cluster.
+//!
+//! The gate opens only for a Cluster that, in the request itself, already carries everything we would write. Whatever
+//! Cluster API renders next comes from that very copy, so nothing can be rendered without the address. Everything else
+//! (a lagging index, a lost update, a restart, another replica) only costs another round.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::config::MissingPool;
+use crate::facts::{ClaimFacts, ClusterFacts, PoolName};
+use crate::hooks::Answer;
+use crate::names::Slot;
+use crate::scene::{Live, Scene};
+use crate::survey::{Stance, State, Survey, Want, age, survey};
+use crate::words::{rivalry, sentence};
+
+/// One effect on a cluster's claims or on the Cluster itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Makes the claim of a slot.
+    Claim {
+        /// The slot.
+        slot: Slot,
+        /// The pool to ask.
+        pool: PoolName,
+        /// The pools that were asked before.
+        tried: Vec<PoolName>,
+    },
+    /// Takes over a claim without an owner.
+    Adopt {
+        /// The slot.
+        slot: Slot,
+    },
+    /// Gives up a claim without an address, so that another pool can be asked.
+    Abandon {
+        /// The slot.
+        slot: Slot,
+        /// The pool to ask instead.
+        better: PoolName,
+    },
+    /// Changes the Cluster.
+    Write {
+        /// The merge patch.
+        patch: Value,
+        /// Whether this gives the cluster its endpoint.
+        endpoint: bool,
+    },
+}
+
+/// What comes next in a call of the gate.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// The call is over.
+    Answer(Answer),
+    /// The Cluster must be read from the server.
+    Read,
+    /// Something must be done.
+    Do(Vec<Step>),
+    /// Something may happen soon.
+    Await,
+}
+
+/// Everything the gate decides on.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The Cluster inside the request.
+    pub asked: ClusterFacts,
+    /// The Cluster on the server, if it was read.
+    pub live: Live,
+    /// What the indexes show.
+    pub scene: Scene,
+    /// Whether this call has waited as long as it may.
+    pub waited: bool,
+}
+
+/// After our own write, and while Cluster API has not seen it.
+const SOON: u16 = 1;
+/// While somebody else has to do something that takes a moment.
+const SHORTLY: u16 = 2;
+/// While a person has to do something.
+const LATER: u16 = 15;
+
+/// Decides what comes next.
+#[must_use]
+pub fn decide(snapshot: &Snapshot) -> Next {
+    let Snapshot { asked, live, scene, waited } = snapshot;
+    let current = match live {
+        Live::Unread => asked,
+        Live::Absent => return retry(SHORTLY, "the Cluster does not exist any more"),
+        Live::At(live) if !asked.uid.is_empty() && live.facts.uid != asked.uid => {
+            return retry(SOON, "another Cluster has taken the name");
+        }
+        Live::At(live) => &live.facts,
+    };
+    let survey = survey(current, scene);
+    if let Stance::Out(_) = survey.stance {
+        return Next::Answer(Answer::open());
+    }
+    if let Some(answer) = obstacle(&survey, scene, *waited) {
+        return answer;
+    }
+    let waits = held_back(&survey, scene);
+    if waits.is_none() && survey.goal.reached(asked) {
+        return Next::Answer(Answer::open());
+    }
+    let Live::At(live) = live else { return Next::Read };
+    let steps = claims(&survey);
+    if !steps.is_empty() {
+        return Next::Do(steps);
+    }
+    if let Some((slot, want)) = waits {
+        let stuck = matches!(want.state, State::Exhausted { .. });
+        return match *waited || stuck {
+            false => Next::Await,
+            true => retry(pace(want, scene.claim(slot), scene.now), &sentence(slot, want, scene)),
+        };
+    }
+    match survey.goal.patch(&live.facts, &live.variables) {
+        Some(patch) => {
+            let endpoint = !live.facts.endpoint.is_valid() && survey.goal.endpoint.is_some();
+            Next::Do(vec![Step::Write { patch, endpoint }])
+        }
+        None => retry(SOON, "waiting until Cluster API has seen the address on the Cluster"),
+    }
+}
+
+/// The steps that lead to an address for every slot that has none.
+#[must_use]
+pub fn claims(survey: &Survey) -> Vec<Step> {
+    let step = |(slot, want): (&Slot, &Want)| match &want.state {
+        State::Unclaimed { pool, tried } => Some(Step::Claim { slot: *slot, pool: pool.clone(), tried: tried.clone() }),
+        State::Unowned => Some(Step::Adopt { slot: *slot }),
+        State::Stuck { better, .. } => Some(Step::Abandon { slot: *slot, better: better.clone() }),
+        _ => None,
+    };
+    survey.wants.iter().filter_map(step).collect()
+}
+
+/// What only a person can clear away, or an earlier claim that has to go first.
+fn obstacle(survey: &Survey, scene: &Scene, waited: bool) -> Option<Next> {
+    if let Some(fault) = survey.faults.first() {
+        return Some(retry(LATER, &fault.to_string()));
+    }
+    if let Some(rival) = &survey.rival {
+        return Some(retry(LATER, &rivalry(rival)));
+    }
+    let required = survey.wants.iter().filter(|(_, want)| want.required);
+    for (slot, want) in required {
+        let text = || sentence(*slot, want, scene);
+        match &want.state {
+            State::NoPool { .. } if scene.config.missing_pool == MissingPool::Fail => {
+                return Some(Next::Answer(Answer::refuse(text())));
+            }
+            // An ingress address that is shown without a claim was given by hand, or is nothing a wait would bring back.
+            State::Missing { .. } if slot.role == crate::names::Role::Ingress => {}
+            State::NoPool { .. }
+            | State::Foreign { .. }
+            | State::Conflict { .. }
+            | State::Mismatch { .. }
+            | State::Missing { .. } => return Some(retry(LATER, &text())),
+            State::Leaving if waited => return Some(retry(SHORTLY, &text())),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The first slot that the cluster must still wait for.
+fn held_back<'a>(survey: &'a Survey, scene: &Scene) -> Option<(Slot, &'a Want)> {
+    let holds = |(slot, want): &(&Slot, &Want)| {
+        let given = matches!(want.state, State::Missing { .. }) && slot.role == crate::names::Role::Ingress;
+        !given && want.holds_back(scene.claim(**slot), scene.now)
+    };
+    survey.wants.iter().find(holds).map(|(slot, want)| (*slot, want))
+}
+
+/// How soon to look again, by how long the claim has waited.
+fn pace(want: &Want, claim: Option<&ClaimFacts>, now: Timestamp) -> u16 {
+    if matches!(want.state, State::Exhausted { .. }) {
+        return LATER;
+    }
+    match claim.map_or(Duration::ZERO, |claim| age(claim, now)) {
+        age if age < Duration::from_secs(30) => 2,
+        age if age < Duration::from_secs(120) => 5,
+        _ => 10,
+    }
+}
+
+fn retry(seconds: u16, message: &str) -> Next {
+    Next::Answer(Answer::retry(seconds, message))
+}

@@ -1,0 +1,375 @@
+//! The gate: carries out what `decide` says until there is an answer.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use api::views::Cluster;
+use kit::class::{Class, Classify, chain};
+use kit::clock::Clock;
+use kit::events::Events;
+use kit::write::{self, Target};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::apply::Hand;
+use crate::config::Config;
+use crate::decide::{Next, Snapshot, Step, decide};
+use crate::facts::{ClusterFacts, World};
+use crate::guard::guard;
+use crate::hooks::Answer;
+use crate::metrics::VipMetrics;
+use crate::names::{Role, Slot};
+use crate::observe;
+use crate::scene::{Holding, Live, Scene};
+use crate::seats::{Seats, Taken};
+use crate::survey::{Stance, State, age, class_of, survey};
+use crate::words::reason;
+
+/// What is left of a call's time when the answer is sent.
+const MARGIN: Duration = Duration::from_secs(2);
+/// The longest that one request to the API server may hold a call.
+const REQUEST: Duration = Duration::from_secs(5);
+/// The longest that telling people may hold a call.
+const TELLING: Duration = Duration::from_secs(1);
+/// Turns of the loop in one call; each one does something that cannot be repeated endlessly, so this is only a fence.
+const TURNS: usize = 16;
+/// How often a write that met another one is tried again in one call.
+const COLLISIONS: usize = 3;
+/// Clusters whose rounds are remembered.
+const MEMORY: usize = 4096;
+
+/// Gives clusters their addresses before anything of them is rendered.
+pub struct Gate {
+    pub(crate) world: World,
+    pub(crate) hand: Arc<Hand>,
+    pub(crate) config: Arc<Config>,
+    clock: Clock,
+    seats: Seats,
+    events: Events,
+    metrics: VipMetrics,
+    rounds: Mutex<HashMap<ObjectKey, u32>>,
+}
+
+/// Why a step was not carried out.
+enum Trouble {
+    /// What it was based on has changed.
+    Stale,
+    /// The call is over, with this answer.
+    Answer(Answer),
+}
+
+impl Gate {
+    /// A gate over these indexes. Changes of claims and addresses wake the calls that wait for them.
+    #[must_use]
+    pub fn new(
+        world: World,
+        hand: Arc<Hand>,
+        config: Arc<Config>,
+        clock: Clock,
+        events: Events,
+        metrics: VipMetrics,
+    ) -> Self {
+        let seats = Seats::default();
+        let wake = seats.clone();
+        world.claims.observe(move |delta| wake_for(&wake, &delta.key, Some(delta.key.name())));
+        let wake = seats.clone();
+        world.addresses.observe(move |delta| {
+            let facts = delta.new.as_ref().or(delta.old.as_ref());
+            wake_for(&wake, &delta.key, facts.and_then(|facts| facts.claim.as_deref()));
+        });
+        Self { world, hand, config, clock, seats, events, metrics, rounds: Mutex::new(HashMap::new()) }
+    }
+
+    /// Answers whether the topology of this Cluster may be rendered.
+    pub async fn before_create(
+        &self,
+        cluster: Cluster,
+        settings: &BTreeMap<String, String>,
+        deadline: Instant,
+    ) -> Answer {
+        let config = match self.config.with_settings(settings) {
+            Ok(config) => Arc::new(config),
+            Err(error) => return Answer::refuse(error.to_string()),
+        };
+        let key = ObjectKey::of(&cluster);
+        let asked = ClusterFacts::of(cluster);
+        if asked.deleting || asked.paused || class_of(&asked, &key, config.reconciler).is_none() {
+            return Answer::open();
+        }
+        if !self.world.is_settled() {
+            return Answer::retry(2, "Berth has just started and is still reading pools and claims");
+        }
+        let end = deadline.checked_sub(MARGIN).unwrap_or(deadline);
+        let Some(seat) = self.seats.take(&key, end).await else {
+            return Answer::retry(1, "another call about this Cluster is still at work");
+        };
+        let answer = self.attend(&key, asked, config, &seat, end).await;
+        self.count(&key, &answer);
+        answer
+    }
+
+    async fn attend(
+        &self,
+        key: &ObjectKey,
+        asked: ClusterFacts,
+        config: Arc<Config>,
+        seat: &Taken,
+        end: Instant,
+    ) -> Answer {
+        let until = (self.clock.instant() + config.allocation_wait).min(end);
+        let (mut live, mut waited, mut collisions) = (Live::Unread, false, 0);
+        for _ in 0..TURNS {
+            let mut news = std::pin::pin!(seat.news());
+            news.as_mut().enable();
+            let current = if let Live::At(live) = &live { &live.facts } else { &asked };
+            let mut scene = observe::scene(&self.world, key, current, Arc::clone(&config), self.clock.now());
+            scene.tried = self.hand.tried(key);
+            let snapshot = Snapshot { asked: asked.clone(), live: live.clone(), scene, waited };
+            match decide(&snapshot) {
+                Next::Answer(answer) => {
+                    self.judge(&snapshot, current, &answer);
+                    return answer;
+                }
+                Next::Read => match self.read(key, end).await {
+                    Ok(read) => live = read,
+                    Err(answer) => return answer,
+                },
+                Next::Await => waited = timeout_at(until, news).await.is_err(),
+                Next::Do(steps) => {
+                    let written = steps.iter().any(|step| matches!(step, Step::Write { .. }));
+                    let moved = steps.iter().any(|step| matches!(step, Step::Abandon { .. }));
+                    match self.act(&snapshot, steps, end).await {
+                        Ok(()) if written => {
+                            return Answer::retry(
+                                1,
+                                "the address is on the Cluster; waiting until Cluster API sees it",
+                            );
+                        }
+                        // What was deleted is still in the index; nothing new can be asked for before it is gone.
+                        Ok(()) if moved => waited = timeout_at(until, news).await.is_err(),
+                        Ok(()) => {}
+                        Err(Trouble::Stale) => {
+                            collisions += 1;
+                            if collisions >= COLLISIONS {
+                                return Answer::retry(1, "somebody else is changing the Cluster or its claim");
+                            }
+                            live = Live::Unread;
+                        }
+                        Err(Trouble::Answer(answer)) => return answer,
+                    }
+                }
+            }
+        }
+        Answer::retry(1, "the Cluster or its claims keep changing")
+    }
+
+    async fn read(&self, key: &ObjectKey, end: Instant) -> Result<Live, Answer> {
+        let limit = end.min(self.clock.instant() + REQUEST);
+        match timeout_at(limit, observe::live(self.hand.client(), &self.world, key)).await {
+            Ok(Ok(live)) => Ok(live),
+            Ok(Err(error)) => {
+                tracing::warn!(cluster = %key, error = %chain(&*error), "the Cluster could not be read");
+                Err(Answer::retry(2, "the Cluster API is unavailable: reading the Cluster"))
+            }
+            Err(_) => Err(Answer::retry(2, "the Cluster API does not answer: reading the Cluster")),
+        }
+    }
+
+    async fn act(&self, snapshot: &Snapshot, steps: Vec<Step>, end: Instant) -> Result<(), Trouble> {
+        if let Err(violation) = guard(snapshot, &steps) {
+            tracing::error!(cluster = %snapshot.scene.key, error = %violation, "a step was refused before it had an effect");
+            return Err(Trouble::Answer(Answer::retry(15, format!("internal error: {violation}"))));
+        }
+        for step in steps {
+            let limit = end.min(self.clock.instant() + REQUEST);
+            match timeout_at(limit, self.step(snapshot, &step)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) if error.class() == Class::Stale => return Err(Trouble::Stale),
+                Ok(Err(error)) => return Err(Trouble::Answer(self.refused(&snapshot.scene.key, &step, &error))),
+                Err(_) => {
+                    let what = format!("the API server does not answer: {}", doing(&step));
+                    return Err(Trouble::Answer(Answer::retry(2, what)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn step(&self, snapshot: &Snapshot, step: &Step) -> Result<(), write::Error> {
+        let Live::At(live) = &snapshot.live else { return Ok(()) };
+        let (key, cluster) = (&snapshot.scene.key, &live.facts);
+        match step {
+            Step::Claim { slot, pool, tried } => {
+                if self.hand.claim(key, cluster, *slot, pool, tried).await? {
+                    let claim = slot.claim(key.name());
+                    let note = format!("IPAddressClaim {claim} asks {pool} for the {slot} address");
+                    self.tell(key, cluster, "VIPClaimCreated", &note).await;
+                }
+            }
+            Step::Adopt { slot } => {
+                if let Some(claim) = snapshot.scene.claim(*slot) {
+                    self.hand.adopt(key, cluster, *slot, claim).await?;
+                    let note =
+                        format!("IPAddressClaim {} had no owner and is this Cluster's now", slot.claim(key.name()));
+                    self.tell(key, cluster, "VIPClaimAdopted", &note).await;
+                }
+            }
+            Step::Abandon { slot, better } => {
+                if let Some(claim) = snapshot.scene.claim(*slot) {
+                    self.hand.abandon(key, *slot, claim).await?;
+                    self.metrics.fell_back();
+                    let from = claim.pool.as_ref().map(ToString::to_string).unwrap_or_default();
+                    let note = format!("{from} has no address left; {better} is asked for the {slot} address");
+                    self.tell(key, cluster, "VIPPoolFallback", &note).await;
+                }
+            }
+            Step::Write { patch, endpoint } => {
+                self.hand.write(key, &live.version, patch.clone()).await?;
+                self.written(snapshot, cluster, *endpoint).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The Cluster carries its addresses now: count and tell.
+    async fn written(&self, snapshot: &Snapshot, cluster: &ClusterFacts, endpoint: bool) {
+        let scene = &snapshot.scene;
+        let survey = survey(cluster, scene);
+        let class = cluster.class.as_ref().map_or("", ObjectKey::name);
+        if survey.stance == Stance::Manual {
+            let host = survey.goal.endpoint.as_ref().map(|e| e.host.as_str()).unwrap_or_default();
+            let note = format!("{host} was chosen by hand; no address is taken from a pool");
+            return self.tell(&scene.key, cluster, "VIPManual", &note).await;
+        }
+        for (slot, want) in &survey.wants {
+            let State::Bound { address, pool } = &want.state else { continue };
+            if cluster.annotation(slot.annotation()).is_some() && !(endpoint && *slot == Slot::CONTROL_PLANE) {
+                continue;
+            }
+            let took = scene.claim(*slot).map(|claim| age(claim, scene.now));
+            self.metrics.allocated(slot.role, class, took);
+            let pool = pool.as_ref().map(ToString::to_string).unwrap_or_default();
+            let seconds = took.map_or(0.0, |took| took.as_secs_f64());
+            let note = format!("{slot} address {address} from {pool}, {seconds:.1} s after it was claimed");
+            self.tell(&scene.key, cluster, "VIPAllocated", &note).await;
+        }
+    }
+
+    async fn tell(&self, key: &ObjectKey, cluster: &ClusterFacts, reason: &str, note: &str) {
+        let target = Target { kind: self.world.clusters.kind(), key: key.clone(), uid: cluster.uid.clone() };
+        // An event is worth a moment, not an answer.
+        if timeout(TELLING, self.events.say(&target, false, reason, note)).await.is_err() {
+            tracing::debug!(cluster = %key, reason, "event not published in time");
+        }
+    }
+
+    /// What a refused write means for the call. The server's own words are not repeated: they may differ each time, and
+    /// each new text on the Cluster would wake Cluster API.
+    fn refused(&self, key: &ObjectKey, step: &Step, error: &write::Error) -> Answer {
+        tracing::warn!(cluster = %key, error = %chain(error), "step failed");
+        match error.class() {
+            Class::Terminal => {
+                let fields = fields(error);
+                let fields = if fields.is_empty() { String::new() } else { format!(" ({fields})") };
+                Answer::retry(15, format!("the API server refuses it{fields}: {}", doing(step)))
+            }
+            Class::Transient { .. } | Class::Stale => {
+                Answer::retry(2, format!("the API server is unavailable: {}", doing(step)))
+            }
+        }
+    }
+
+    /// Counts calls per cluster, so that a cluster that is never let through can be seen.
+    fn count(&self, key: &ObjectKey, answer: &Answer) {
+        let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(answer, Answer::Open { .. }) {
+            if let Some(calls) = rounds.remove(key) {
+                self.metrics.opened(calls.saturating_add(1));
+            }
+            return;
+        }
+        if rounds.len() >= MEMORY && !rounds.contains_key(key) {
+            rounds.clear();
+        }
+        let calls = rounds.entry(key.clone()).or_default();
+        *calls = calls.saturating_add(1);
+    }
+
+    fn judge(&self, snapshot: &Snapshot, cluster: &ClusterFacts, answer: &Answer) {
+        if matches!(answer, Answer::Open { .. }) {
+            return;
+        }
+        let survey = survey(cluster, &snapshot.scene);
+        let class = cluster.class.as_ref().map_or("", ObjectKey::name);
+        for (slot, want) in survey.wants.iter().filter(|(_, want)| want.required) {
+            match &want.state {
+                State::Conflict { .. } => {
+                    self.metrics.conflict();
+                    self.metrics.waits(slot.role, class, reason(&want.state).as_str());
+                }
+                State::NoPool { .. }
+                | State::Exhausted { .. }
+                | State::Foreign { .. }
+                | State::Mismatch { .. }
+                | State::Missing { .. } => self.metrics.waits(slot.role, class, reason(&want.state).as_str()),
+                _ => {}
+            }
+        }
+        if survey.rival.is_some() {
+            self.metrics.conflict();
+            self.metrics.waits(Role::ControlPlane, class, api::reasons::vip::Reason::AddressConflict.as_str());
+        }
+    }
+
+    /// Makes sure that every claim of a Cluster that is about to go is owned by it; never holds the deletion back.
+    pub async fn before_delete(&self, cluster: Cluster, deadline: Instant) -> Answer {
+        let key = ObjectKey::of(&cluster);
+        let facts = ClusterFacts::of(cluster);
+        if facts.uid.is_empty() || !self.world.is_settled() {
+            return Answer::open();
+        }
+        let end = deadline.checked_sub(MARGIN).unwrap_or(deadline);
+        let scene: Scene = observe::scene(&self.world, &key, &facts, Arc::clone(&self.config), self.clock.now());
+        for (slot, holding) in &scene.holdings {
+            let Holding::Claim { claim, .. } = holding else { continue };
+            if !claim.owners.is_empty() || claim.deleting || !claim.is_ours(*slot) {
+                continue;
+            }
+            match timeout_at(end, self.hand.adopt(&key, &facts, *slot, claim)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(cluster = %key, %slot, error = %chain(&error), "claim not adopted before deletion");
+                }
+                Err(_) => tracing::warn!(cluster = %key, %slot, "claim not adopted before deletion: no answer"),
+            }
+        }
+        Answer::open()
+    }
+}
+
+fn wake_for(seats: &Seats, object: &ObjectKey, claim: Option<&str>) {
+    if let Some((_, cluster)) = claim.and_then(Slot::of_claim) {
+        seats.wake(&ObjectKey::namespaced(object.namespace().unwrap_or_default(), cluster));
+    }
+}
+
+fn doing(step: &Step) -> String {
+    match step {
+        Step::Claim { slot, .. } => format!("creating the IPAddressClaim for the {slot} address"),
+        Step::Adopt { slot } => format!("taking over the IPAddressClaim of the {slot} address"),
+        Step::Abandon { slot, .. } => format!("deleting the IPAddressClaim of the {slot} address to ask another pool"),
+        Step::Write { .. } => "writing the address to the Cluster".to_owned(),
+    }
+}
+
+/// The fields that the server refuses, sorted.
+fn fields(error: &write::Error) -> String {
+    let write::Error::Refused { source, .. } = error else { return String::new() };
+    let kube::Error::Api(status) = source.as_ref() else { return String::new() };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut fields: Vec<&str> = causes.map(|cause| cause.field.as_str()).filter(|field| !field.is_empty()).collect();
+    fields.sort_unstable();
+    fields.dedup();
+    fields.join(", ")
+}

@@ -1,0 +1,256 @@
+//! The housekeeper: what has to happen to a cluster's addresses apart from a call of the gate.
+//!
+//! It takes over claims without an owner, removes claims whose Cluster never came, restores what somebody took off a
+//! Cluster, hands on an ingress address that came late, and says on the Cluster how things stand. It never gives a
+//! cluster with a topology its control-plane address: that is the gate's alone. Where the compatibility mode is on, it
+//! allocates for clusters that no gate is called for.
+
+pub mod decide;
+pub mod guard;
+pub mod status;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use api::key::ObjectKey;
+use jiff::Timestamp;
+use kit::class::{Class, Classify, chain};
+use kit::conditions::Transition;
+use kit::events::Events;
+use kit::feed::{Seen, Version};
+use kit::room::{Flow, Report, Room, Trouble, Violation};
+use kit::write::{self, Target};
+
+use crate::apply::{Hand, PointError};
+use crate::config::Config;
+use crate::facts::{ClusterFacts, VipStatus, World};
+use crate::keeper::decide::Step;
+use crate::metrics::VipMetrics;
+use crate::names::Slot;
+use crate::observe;
+use crate::scene::{Live, Scene};
+
+/// One cluster at one moment, or what is left of one.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The Cluster, unless there is none.
+    pub cluster: Option<Arc<ClusterFacts>>,
+    /// What the indexes show around it.
+    pub scene: Scene,
+    /// The version of Clusters that is served, which references should have.
+    pub api_version: Box<str>,
+    /// The part of the status that is ours, as stored.
+    pub stored: VipStatus,
+}
+
+/// Why a pass could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The index does not show our own last write yet.
+    #[error("the index is behind our own write")]
+    Behind,
+    /// The Cluster could not be read.
+    #[error("read the Cluster")]
+    Read(#[source] Box<kube::Error>),
+    /// Something could not be written.
+    #[error(transparent)]
+    Write(#[from] write::Error),
+    /// The infrastructure cluster was not given its endpoint.
+    #[error(transparent)]
+    Point(#[from] PointError),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Behind => Class::Stale,
+            Self::Read(error) => error.class(),
+            Self::Write(error) => error.class(),
+            Self::Point(error) => error.class(),
+        }
+    }
+}
+
+/// The room behind the housekeeper.
+pub struct Keeper {
+    world: World,
+    hand: Arc<Hand>,
+    config: Arc<Config>,
+    events: Events,
+    metrics: VipMetrics,
+    /// Set once the server refused our conditions: the work goes on without them.
+    mute: AtomicBool,
+}
+
+impl Keeper {
+    /// A housekeeper over these indexes.
+    #[must_use]
+    pub fn new(world: World, hand: Arc<Hand>, config: Arc<Config>, events: Events, metrics: VipMetrics) -> Self {
+        Self { world, hand, config, events, metrics, mute: AtomicBool::new(false) }
+    }
+
+    fn target(&self, snapshot: &Snapshot, cluster: &ClusterFacts) -> Target {
+        Target { kind: self.world.clusters.kind(), key: snapshot.scene.key.clone(), uid: cluster.uid.clone() }
+    }
+
+    async fn tell(&self, snapshot: &Snapshot, cluster: &ClusterFacts, warning: bool, reason: &str, note: &str) {
+        self.events.say(&self.target(snapshot, cluster), warning, reason, note).await;
+    }
+
+    /// Carries out a step on a cluster that is there.
+    async fn tend(&self, snapshot: &Snapshot, cluster: &ClusterFacts, step: Step) -> Result<Flow, Error> {
+        let (key, scene) = (&snapshot.scene.key, &snapshot.scene);
+        let name = |slot: Slot| slot.claim(key.name());
+        match step {
+            Step::Claim { slot, pool, tried } => {
+                if self.hand.claim(key, cluster, slot, &pool, &tried).await? {
+                    let note = format!("IPAddressClaim {} asks {pool} for the {slot} address", name(slot));
+                    self.tell(snapshot, cluster, false, "VIPClaimCreated", &note).await;
+                }
+            }
+            Step::Adopt { slot } => {
+                if let Some(claim) = scene.claim(slot) {
+                    self.hand.adopt(key, cluster, slot, claim).await?;
+                    let note = format!("IPAddressClaim {} had no owner and is this Cluster's now", name(slot));
+                    self.tell(snapshot, cluster, false, "VIPClaimAdopted", &note).await;
+                }
+            }
+            Step::Refer { slot } => {
+                if let Some(claim) = scene.claim(slot) {
+                    self.hand.refer(key, cluster, slot, claim).await?;
+                }
+            }
+            Step::Abandon { slot, better } => {
+                if let Some(claim) = scene.claim(slot) {
+                    self.hand.abandon(key, slot, claim).await?;
+                    self.metrics.fell_back();
+                    let note = format!("the {slot} address is asked from {better} instead");
+                    self.tell(snapshot, cluster, false, "VIPPoolFallback", &note).await;
+                }
+            }
+            Step::Release { slot, why } => {
+                if let Some(claim) = scene.claim(slot) {
+                    self.hand.release(key, slot, claim).await?;
+                    let note = format!("IPAddressClaim {} was deleted: {why}", name(slot));
+                    self.tell(snapshot, cluster, false, "VIPReleased", &note).await;
+                }
+            }
+            Step::Write { goal } => {
+                // Decided from the index, written against what is there: a list must be sent whole.
+                let Live::At(live) = self.read(key).await? else { return Ok(Flow::Wait(None)) };
+                if live.facts.uid != cluster.uid {
+                    return Err(Error::Behind);
+                }
+                if let Some(patch) = goal.patch(&live.facts, &live.variables) {
+                    self.hand.write(key, &live.version, patch).await?;
+                }
+            }
+            Step::Point { infrastructure, endpoint } => {
+                self.hand.point(key, &infrastructure, &endpoint).await?;
+            }
+            Step::Warn { reason, note } => self.tell(snapshot, cluster, true, reason, &note).await,
+            Step::Wait { until } => return Ok(Flow::Wait(Some(until))),
+            Step::Sweep { .. } => {}
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Deletes a claim whose Cluster is not there, after asking the server itself.
+    async fn sweep(&self, snapshot: &Snapshot, slot: Slot) -> Result<Flow, Error> {
+        let key = &snapshot.scene.key;
+        let Some(claim) = snapshot.scene.claim(slot) else { return Ok(Flow::Next) };
+        if let Live::At(_) = self.read(key).await? {
+            return Err(Error::Behind);
+        }
+        self.hand.release(key, slot, claim).await?;
+        self.metrics.swept();
+        let name = slot.claim(key.name());
+        let namespace = key.namespace().unwrap_or_default();
+        let kind = kit::kinds::Kind::of::<crate::facts::Namespace>();
+        let target = Target { kind, key: ObjectKey::cluster_scoped(namespace), uid: Box::default() };
+        let note = format!("IPAddressClaim {name} had no owner and no Cluster, and was deleted");
+        self.events.say(&target, false, "VIPOrphanDeleted", &note).await;
+        Ok(Flow::Next)
+    }
+
+    async fn read(&self, key: &ObjectKey) -> Result<Live, Error> {
+        observe::live(self.hand.client(), &self.world, key).await.map_err(Error::Read)
+    }
+}
+
+impl Room for Keeper {
+    const NAME: &'static str = "vip";
+    type Key = ObjectKey;
+    type Snapshot = Snapshot;
+    type Step = Step;
+    type Status = VipStatus;
+    type Error = Error;
+
+    async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
+        let cluster = match self.world.clusters.get(key) {
+            Seen::At(cluster) => Some(cluster),
+            Seen::Absent => None,
+            Seen::Behind => return Err(Error::Behind),
+        };
+        let unknown = ClusterFacts::default();
+        let facts = cluster.as_deref().unwrap_or(&unknown);
+        let mut scene = observe::scene(&self.world, key, facts, Arc::clone(&self.config), now);
+        if cluster.is_none() && scene.holdings.is_empty() {
+            self.hand.forget(key);
+            return Ok(None);
+        }
+        scene.tried = self.hand.tried(key);
+        scene.pointed = self.hand.has_pointed(key);
+        let kind = self.world.clusters.kind();
+        let stored = VipStatus { older: kind.version == "v1beta1", ..facts.stored.clone() };
+        Ok(Some(Snapshot { cluster, scene, api_version: kind.api_version().into(), stored }))
+    }
+
+    fn decide(&self, snapshot: &Snapshot) -> Vec<Step> {
+        decide::decide(snapshot)
+    }
+
+    fn guard(&self, snapshot: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
+        guard::guard(snapshot, plan)
+    }
+
+    async fn apply(&self, snapshot: &Snapshot, step: Step) -> Result<Flow, Error> {
+        match (&snapshot.cluster, step) {
+            (_, Step::Sweep { slot }) => self.sweep(snapshot, slot).await,
+            (_, Step::Wait { until }) => Ok(Flow::Wait(Some(until))),
+            (Some(cluster), step) => self.tend(snapshot, cluster, step).await,
+            (None, _) => Ok(Flow::Next),
+        }
+    }
+
+    fn report<'s>(&self, snapshot: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<Report<'s, VipStatus>> {
+        if !self.config.conditions || self.mute.load(Ordering::Relaxed) {
+            return None;
+        }
+        let cluster = snapshot.cluster.as_deref()?;
+        let verdicts = status::verdicts(snapshot, cluster, trouble.is_some())?;
+        Some(Report {
+            target: self.target(snapshot, cluster),
+            generation: cluster.generation,
+            stored: &snapshot.stored,
+            next: VipStatus { conditions: Vec::new(), older: snapshot.stored.older },
+            verdicts,
+        })
+    }
+
+    fn event(&self, transition: &Transition) -> Option<&'static str> {
+        status::event(transition)
+    }
+
+    fn tolerates(&self, error: &write::Error) -> bool {
+        let refused = error.class() == Class::Terminal;
+        if refused && !self.mute.swap(true, Ordering::Relaxed) {
+            tracing::warn!(error = %chain(error), "conditions cannot be written to Clusters; going on without them");
+        }
+        refused
+    }
+
+    fn wrote(&self, key: &ObjectKey, version: &Version) {
+        self.world.clusters.wrote(key, version);
+    }
+}

@@ -1,0 +1,155 @@
+//! Gathers what is known of one cluster: from the indexes, and live where stale data could harm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::key::ObjectKey;
+use api::meta::Versioned;
+use api::views::Cluster;
+use jiff::Timestamp;
+use kit::feed::{Seen, Version};
+use kube::{Api, Client};
+
+use crate::config::Config;
+use crate::facts::{ClusterFacts, GLOBAL_POOL_KIND, POOL_KIND, Pool, World, address};
+use crate::names::{CONTROL_PLANE_SOURCE, MANUAL, Slot};
+use crate::scene::{Holding, Live, LiveCluster, Scene, Use, User};
+use crate::survey::class_of;
+
+/// What the indexes show around a cluster.
+#[must_use]
+pub fn scene(world: &World, key: &ObjectKey, cluster: &ClusterFacts, config: Arc<Config>, now: Timestamp) -> Scene {
+    let namespace = key.namespace().unwrap_or_default();
+    let class = class_of(cluster, key, config.reconciler);
+    let holdings: BTreeMap<Slot, Holding> =
+        Slot::ALL.into_iter().filter_map(|slot| Some((slot, holding(world, key, slot)?))).collect();
+    let pools = class.as_ref().map(|class| pools(world, class, namespace, &holdings)).unwrap_or_default();
+    let class = class.and_then(|class| match world.classes.get(&class) {
+        Seen::At(class) => Some(class),
+        Seen::Absent | Seen::Behind => None,
+    });
+    let namespace_labels = match world.namespaces.get(&ObjectKey::cluster_scoped(namespace)) {
+        Seen::At(labels) => labels,
+        Seen::Absent | Seen::Behind => Arc::default(),
+    };
+    let uses = uses(world, key, cluster, &holdings);
+    Scene {
+        key: key.clone(),
+        now,
+        config,
+        class,
+        namespace_labels,
+        holdings,
+        pools,
+        uses,
+        tried: BTreeMap::new(),
+        pointed: false,
+    }
+}
+
+fn holding(world: &World, key: &ObjectKey, slot: Slot) -> Option<Holding> {
+    let namespace = key.namespace().unwrap_or_default();
+    match world.claims.get(&ObjectKey::namespaced(namespace, slot.claim(key.name()))) {
+        Seen::Absent => None,
+        Seen::Behind => Some(Holding::Behind),
+        Seen::At(claim) => {
+            let address = claim.address.as_ref().and_then(|name| {
+                match world.addresses.get(&ObjectKey::namespaced(namespace, name.as_ref())) {
+                    Seen::At(address) => Some(address),
+                    Seen::Absent | Seen::Behind => None,
+                }
+            });
+            Some(Holding::Claim { claim, address })
+        }
+    }
+}
+
+/// The pools that name the class, and those that claims ask; all of them when none names it, so that a typo can be told.
+fn pools(world: &World, class: &ObjectKey, namespace: &str, holdings: &BTreeMap<Slot, Holding>) -> Vec<Pool> {
+    let words = [
+        class.name().to_owned(),
+        format!("{}/{}", class.namespace().unwrap_or_default(), class.name()),
+        format!("{}/*", class.namespace().unwrap_or_default()),
+        "*".to_owned(),
+    ];
+    let mut found: BTreeMap<_, Pool> = BTreeMap::new();
+    let mut add = |pool: Pool| {
+        found.insert((pool.name.clone(), pool.namespace.clone()), pool);
+    };
+    for word in &words {
+        for (key, facts) in world.pools.by("class", word) {
+            add(Pool::new(POOL_KIND, &key, facts));
+        }
+        for (key, facts) in world.global_pools.by("class", word) {
+            add(Pool::new(GLOBAL_POOL_KIND, &key, facts));
+        }
+    }
+    for holding in holdings.values() {
+        let Holding::Claim { claim, .. } = holding else { continue };
+        let Some(pool) = &claim.pool else { continue };
+        if *pool.kind == *POOL_KIND {
+            let key = ObjectKey::namespaced(namespace, pool.name.as_ref());
+            if let Seen::At(facts) = world.pools.get(&key) {
+                add(Pool::new(POOL_KIND, &key, facts));
+            }
+        } else if *pool.kind == *GLOBAL_POOL_KIND {
+            let key = ObjectKey::cluster_scoped(pool.name.as_ref());
+            if let Seen::At(facts) = world.global_pools.get(&key) {
+                add(Pool::new(GLOBAL_POOL_KIND, &key, facts));
+            }
+        }
+    }
+    if found.is_empty() { all_pools(world) } else { found.into_values().collect() }
+}
+
+/// Every pool there is.
+#[must_use]
+pub fn all_pools(world: &World) -> Vec<Pool> {
+    let own = world.pools.all().into_iter().map(|(key, facts)| Pool::new(POOL_KIND, &key, facts));
+    let global = world.global_pools.all().into_iter().map(|(key, facts)| Pool::new(GLOBAL_POOL_KIND, &key, facts));
+    own.chain(global).collect()
+}
+
+/// Who else uses an address that this cluster has, shows, or would get.
+fn uses(world: &World, key: &ObjectKey, cluster: &ClusterFacts, holdings: &BTreeMap<Slot, Holding>) -> Vec<Use> {
+    let named = cluster.variables.values().filter_map(|text| address(text));
+    let bound = holdings.iter().filter_map(|(slot, holding)| holding.bound(&slot.claim(key.name())));
+    let wanted: BTreeSet<IpAddr> = cluster.addresses().chain(named).chain(bound).collect();
+    let claims: Vec<String> = Slot::ALL.into_iter().map(|slot| slot.claim(key.name())).collect();
+    let mut uses = Vec::new();
+    for wanted in wanted {
+        let value = wanted.to_string();
+        for (other, facts) in world.clusters.by("address", &value) {
+            if other == *key {
+                continue;
+            }
+            let endpoint = address(&facts.endpoint.host) == Some(wanted);
+            let manual = facts.annotation(CONTROL_PLANE_SOURCE) == Some(MANUAL);
+            let by = User::Cluster { key: other, port: endpoint.then_some(facts.endpoint.port), manual };
+            uses.push(Use { address: wanted, by });
+        }
+        for (other, facts) in world.addresses.by("address", &value) {
+            let Some(claim) = &facts.claim else { continue };
+            if other.namespace() == key.namespace() && claims.iter().any(|ours| **ours == **claim) {
+                continue;
+            }
+            let claim = ObjectKey::namespaced(other.namespace().unwrap_or_default(), claim.as_ref());
+            uses.push(Use { address: wanted, by: User::Claim(claim) });
+        }
+    }
+    uses
+}
+
+/// Reads the Cluster from the server.
+///
+/// # Errors
+/// When the server does not answer, or not with a Cluster.
+pub async fn live(client: &Client, world: &World, key: &ObjectKey) -> Result<Live, Box<kube::Error>> {
+    let kind = world.clusters.kind().resource();
+    let api: Api<Versioned<Cluster>> = Api::namespaced_with(client.clone(), key.namespace().unwrap_or_default(), &kind);
+    let Some(Versioned(cluster)) = api.get_opt(key.name()).await? else { return Ok(Live::Absent) };
+    let version = Version::of(&cluster);
+    let variables = cluster.spec.topology.as_ref().map(|t| t.variables.clone()).unwrap_or_default();
+    Ok(Live::At(Box::new(LiveCluster { facts: ClusterFacts::of(cluster), version, variables })))
+}
