@@ -13,7 +13,7 @@ mod common;
 mod extension_config;
 mod ipam;
 mod machine;
-mod soft;
+pub mod soft;
 
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus, Endpoint, Topology};
 pub use cluster_class::{

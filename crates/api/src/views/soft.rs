@@ -191,6 +191,7 @@ impl Soft for Value {
 }
 
 /// Makes structs whose fields are all soft, soft themselves: anything but a map is left.
+#[macro_export]
 macro_rules! soft_structs {
     ($($ty:ty),+ $(,)?) => {$(
         impl $crate::views::soft::Soft for $ty {
@@ -200,4 +201,4 @@ macro_rules! soft_structs {
         }
     )+};
 }
-pub(super) use soft_structs;
+pub use soft_structs;
