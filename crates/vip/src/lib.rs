@@ -10,7 +10,7 @@
 //! **Effects.** One claim per address, named after the cluster and owned by it; one guarded patch of the Cluster; two
 //! conditions; events. Nothing is written when nothing changed, and a cluster that has its address costs no request.
 //!
-//! **Parts.** Every replica answers hooks ([`hooks`], [`topology`]); the [`gate`] decides whether a cluster may be
+//! **Parts.** Every replica answers hooks ([`extension`], [`hooks`], [`topology`]); the [`gate`] decides whether a cluster may be
 //! rendered; the leader's [`keeper`] does what no call would do. Both judge a cluster by the same [`survey`] and have
 //! their effects through the same [`apply`].
 //!
@@ -24,6 +24,7 @@
 pub mod apply;
 pub mod config;
 pub mod decide;
+pub mod extension;
 pub mod facts;
 pub mod gate;
 pub mod goal;
@@ -53,17 +54,18 @@ use kit::write::Writer;
 
 use crate::apply::Hand;
 use crate::config::Config;
+use crate::extension::Extension;
 use crate::facts::{PoolFacts, World};
 use crate::gate::Gate;
 use crate::keeper::Keeper;
 use crate::metrics::VipMetrics;
 use crate::names::Slot;
 
-/// Adds the room to a manager and returns the gate.
+/// Adds the room to a manager and returns what answers the hooks.
 ///
 /// # Errors
 /// When another room follows one of the kinds with another projection.
-pub fn mount(manager: &Manager, config: Config) -> Result<Gate, manager::Error> {
+pub fn mount(manager: &Manager, config: Config) -> Result<Arc<Extension>, manager::Error> {
     let (world, config) = (World::follow(manager)?, Arc::new(config));
     let metrics = VipMetrics::register(manager.metrics(), &world);
     let hand = Arc::new(Hand::new(Writer::new(manager.client().clone(), Keeper::NAME), world.clone()));
@@ -83,7 +85,7 @@ pub fn mount(manager: &Manager, config: Config) -> Result<Gate, manager::Error> 
         let all: BTreeSet<ObjectKey> = keys.clusters.keys(|_| true).into_iter().chain(claims).collect();
         all.into_iter().filter(|key| accepts(key)).collect()
     });
-    Ok(Gate::new(world, hand, config, manager.clock().clone(), events, metrics))
+    Ok(Arc::new(Extension::new(Gate::new(world, hand, config, manager.clock().clone(), events, metrics))))
 }
 
 /// The cluster that a claim's name stands for.
