@@ -107,6 +107,10 @@ pub mod vip {
             "The address was taken from a pool and stands on the Cluster.";
         Manual, "manual",
             "The user chose the endpoint, so no address is taken from a pool.";
+        ManualInsidePool, "manualinsidepool",
+            "The user chose an endpoint that a matching pool may still give to somebody else.";
+        ManualClaimUnused, "manualclaimunused",
+            "The user chose the endpoint, and a claim of this cluster holds another address for nothing.";
         WaitingForAddress, "waitingforaddress",
             "The claim is there and its provider has not given it an address yet.";
         NoMatchingPool, "nomatchingpool",

@@ -5,7 +5,6 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::class::chain;
-use crate::conditions::{State, Transition};
 use crate::write::Target;
 
 /// Publishes events in the name of one room. One per process and room: it remembers what it said to aggregate it.
@@ -22,13 +21,7 @@ impl Events {
         Self { recorder: Recorder::new(client, reporter) }
     }
 
-    /// Says, under `reason`, that a condition of `target` moved. Losing an event must never fail a pass, so errors are only logged.
-    pub async fn transition(&self, target: &Target, transition: &Transition, reason: &str) {
-        let warning = transition.to != State::True;
-        self.say(target, warning, reason, &transition.message).await;
-    }
-
-    /// Says something about `target` that is not a condition.
+    /// Says something about `target`. Losing an event must never fail a pass, so errors are only logged.
     pub async fn say(&self, target: &Target, warning: bool, reason: &str, message: &str) {
         let event = Event {
             type_: if warning { EventType::Warning } else { EventType::Normal },

@@ -156,6 +156,8 @@ fn obstacle(survey: &Survey, scene: &Scene, waited: bool) -> Option<Next> {
             }
             // An ingress address that is shown without a claim was given by hand, or is nothing a wait would bring back.
             State::Missing { .. } if slot.role == crate::names::Role::Ingress => {}
+            // This replica's index may only be behind the one that made the claim.
+            State::Missing { .. } | State::Mismatch { .. } if !waited => return Some(Next::Await),
             State::NoPool { .. }
             | State::Foreign { .. }
             | State::Conflict { .. }

@@ -18,7 +18,7 @@ use kit::class::{Class, Classify, chain};
 use kit::conditions::Transition;
 use kit::events::Events;
 use kit::feed::{Seen, Version};
-use kit::room::{Flow, Report, Room, Trouble, Violation};
+use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
 use kit::write::{self, Target};
 
 use crate::apply::{Hand, PointError};
@@ -93,8 +93,8 @@ impl Keeper {
         Target { kind: self.world.clusters.kind(), key: snapshot.scene.key.clone(), uid: cluster.uid.clone() }
     }
 
-    async fn tell(&self, snapshot: &Snapshot, cluster: &ClusterFacts, warning: bool, reason: &str, note: &str) {
-        self.events.say(&self.target(snapshot, cluster), warning, reason, note).await;
+    async fn tell(&self, snapshot: &Snapshot, cluster: &ClusterFacts, reason: &str, note: &str) {
+        self.events.say(&self.target(snapshot, cluster), false, reason, note).await;
     }
 
     /// Carries out a step on a cluster that is there.
@@ -105,14 +105,14 @@ impl Keeper {
             Step::Claim { slot, pool, tried } => {
                 if self.hand.claim(key, cluster, slot, &pool, &tried).await? {
                     let note = format!("IPAddressClaim {} asks {pool} for the {slot} address", name(slot));
-                    self.tell(snapshot, cluster, false, "VIPClaimCreated", &note).await;
+                    self.tell(snapshot, cluster, "VIPClaimCreated", &note).await;
                 }
             }
             Step::Adopt { slot } => {
                 if let Some(claim) = scene.claim(slot) {
                     self.hand.adopt(key, cluster, slot, claim).await?;
                     let note = format!("IPAddressClaim {} had no owner and is this Cluster's now", name(slot));
-                    self.tell(snapshot, cluster, false, "VIPClaimAdopted", &note).await;
+                    self.tell(snapshot, cluster, "VIPClaimAdopted", &note).await;
                 }
             }
             Step::Refer { slot } => {
@@ -125,14 +125,14 @@ impl Keeper {
                     self.hand.abandon(key, slot, claim).await?;
                     self.metrics.fell_back();
                     let note = format!("the {slot} address is asked from {better} instead");
-                    self.tell(snapshot, cluster, false, "VIPPoolFallback", &note).await;
+                    self.tell(snapshot, cluster, "VIPPoolFallback", &note).await;
                 }
             }
             Step::Release { slot, why } => {
                 if let Some(claim) = scene.claim(slot) {
                     self.hand.release(key, slot, claim).await?;
                     let note = format!("IPAddressClaim {} was deleted: {why}", name(slot));
-                    self.tell(snapshot, cluster, false, "VIPReleased", &note).await;
+                    self.tell(snapshot, cluster, "VIPReleased", &note).await;
                 }
             }
             Step::Write { goal } => {
@@ -148,7 +148,6 @@ impl Keeper {
             Step::Point { infrastructure, endpoint } => {
                 self.hand.point(key, &infrastructure, &endpoint).await?;
             }
-            Step::Warn { reason, note } => self.tell(snapshot, cluster, true, reason, &note).await,
             Step::Wait { until } => return Ok(Flow::Wait(Some(until))),
             Step::Sweep { .. } => {}
         }
@@ -238,7 +237,7 @@ impl Room for Keeper {
         })
     }
 
-    fn event(&self, transition: &Transition) -> Option<&'static str> {
+    fn event(&self, transition: &Transition) -> Option<Notice> {
         status::event(transition)
     }
 

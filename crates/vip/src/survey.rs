@@ -9,13 +9,13 @@ use api::views::Endpoint;
 use jiff::Timestamp;
 
 use crate::config::{MissingPool, port};
-use crate::facts::{ClaimFacts, ClusterFacts, PoolName, address};
+use crate::facts::{ClaimFacts, ClusterFacts, Owner, Pool, PoolName, address};
 use crate::goal::Goal;
 use crate::names::{
     ALLOCATED, CLUSTER_CLASS, CONTROL_PLANE_ENABLED, CONTROL_PLANE_SOURCE, Family, INGRESS_ENABLED, IP_FAMILIES, PORT,
     Role, Slot, VIP_ONLY,
 };
-use crate::pools::{Search, names_class, order, tally};
+use crate::pools::{Search, misfit, names_class, order, tally};
 use crate::scene::{Holding, Scene, Use, User};
 
 /// How long an ingress address that nobody insists on may hold a cluster back.
@@ -160,6 +160,10 @@ pub struct Survey {
     pub wants: BTreeMap<Slot, Want>,
     /// Who else uses the endpoint that the user chose.
     pub rival: Option<Use>,
+    /// A matching pool that could give the endpoint that the user chose to somebody else.
+    pub offered: Option<PoolName>,
+    /// A claim that the endpoint that the user chose never needed.
+    pub unused: Option<Slot>,
     /// What should stand on the Cluster, as far as is known.
     pub goal: Goal,
 }
@@ -188,6 +192,8 @@ pub fn survey(cluster: &ClusterFacts, scene: &Scene) -> Survey {
         faults: Vec::new(),
         wants: BTreeMap::new(),
         rival: None,
+        offered: None,
+        unused: None,
         goal: Goal::default(),
     };
     let Some(class) = class_of(cluster, &scene.key, scene.config.reconciler) else { return survey };
@@ -210,7 +216,11 @@ pub fn survey(cluster: &ClusterFacts, scene: &Scene) -> Survey {
         survey.wants.clear();
         return survey;
     }
-    survey.rival = if survey.stance == Stance::Manual { judge.rival() } else { None };
+    if survey.stance == Stance::Manual {
+        survey.rival = judge.rival();
+        survey.offered = judge.offered();
+        survey.unused = scene.owned(Slot::CONTROL_PLANE, &cluster.uid).map(|_| Slot::CONTROL_PLANE);
+    }
     survey.goal = judge.goal(&mut survey);
     survey
 }
@@ -404,7 +414,10 @@ impl Judge<'_> {
             return State::Leaving;
         }
         if !claim.owners.iter().any(|owner| owner.uid == self.cluster.uid) {
+            // The claim of an earlier Cluster of this name: the collector takes it away.
+            let earlier = |owner: &Owner| *owner.kind == *"Cluster" && *owner.name == *self.scene.key.name();
             return match claim.owners.first() {
+                Some(owner) if earlier(owner) => State::Leaving,
                 Some(owner) => State::Foreign { owner: format!("{} {} (uid {})", owner.kind, owner.name, owner.uid) },
                 None if claim.is_ours(slot) => State::Unowned,
                 None => State::Foreign { owner: "somebody who did not label it for this role".to_owned() },
@@ -469,6 +482,14 @@ impl Judge<'_> {
                 }
         };
         self.scene.uses.iter().find(rival).cloned()
+    }
+
+    /// A pool that could give away the address that the user chose.
+    fn offered(&self) -> Option<PoolName> {
+        let chosen = address(self.chosen()?)?;
+        let search = self.search(Slot::CONTROL_PLANE, None);
+        let offers = |pool: &&Pool| misfit(pool, &search).is_none() && pool.facts.offers(chosen);
+        self.scene.pools.iter().find(offers).map(|pool| pool.name.clone())
     }
 
     fn goal(&self, survey: &mut Survey) -> Goal {

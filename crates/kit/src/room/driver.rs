@@ -302,8 +302,8 @@ impl<R: Room> Driver<R> {
             Err(error) => return Err(Trouble::Failed(error)),
         }
         for transition in &folded.transitions {
-            if let Some(reason) = self.room.event(transition) {
-                self.events.transition(&target, transition, reason).await;
+            if let Some(notice) = self.room.event(transition) {
+                self.events.say(&target, notice.warning, notice.reason, &transition.message).await;
             }
         }
         Ok(true)

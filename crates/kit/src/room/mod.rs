@@ -19,7 +19,7 @@ pub use driver::{Driver, Outcome};
 pub use meter::Meter;
 
 use crate::class::{Class, Classify, chain};
-use crate::conditions::{Transition, Verdict};
+use crate::conditions::{State, Transition, Verdict};
 use crate::feed::Version;
 use crate::write::{self, Target};
 
@@ -68,9 +68,9 @@ pub trait Room: Send + Sync + 'static {
         trouble: Option<&Trouble<Self::Error>>,
     ) -> Option<Report<'s, Self::Status>>;
 
-    /// The reason of the event that tells of a transition; `None` when nobody needs to be told.
-    fn event(&self, transition: &Transition) -> Option<&'static str> {
-        Some(transition.reason)
+    /// The event that tells of a transition; `None` when nobody needs to be told.
+    fn event(&self, transition: &Transition) -> Option<Notice> {
+        Some(Notice { reason: transition.reason, warning: transition.to != State::True })
     }
 
     /// Whether a status that cannot be written is not worth another attempt: on a foreign object we may lack the right
@@ -81,6 +81,15 @@ pub trait Room: Send + Sync + 'static {
 
     /// Told about each status write, so that a feed can tell its index is behind.
     fn wrote(&self, _key: &Self::Key, _version: &Version) {}
+}
+
+/// How an event tells of a transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// One CamelCase word for programs.
+    pub reason: &'static str,
+    /// Whether somebody should look.
+    pub warning: bool,
 }
 
 /// How a pass goes on after a step.

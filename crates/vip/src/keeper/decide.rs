@@ -64,13 +64,6 @@ pub enum Step {
         /// The slot.
         slot: Slot,
     },
-    /// Says something that is no condition.
-    Warn {
-        /// The reason of the event.
-        reason: &'static str,
-        /// What to say.
-        note: String,
-    },
     /// Looks again at that time.
     Wait {
         /// When.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use api::reasons::{common, vip::Reason};
 use jiff::Timestamp;
 use kit::conditions::{State as Holds, Transition, Verdict};
+use kit::room::Notice;
 
 use super::Snapshot;
 use crate::facts::{CONTROL_PLANE_VIP_READY, ClusterFacts, INGRESS_VIP_READY};
@@ -56,8 +57,23 @@ fn control_plane(survey: &Survey, cluster: &ClusterFacts, scene: &Scene) -> Verd
         return no(Reason::AddressConflict, rivalry(rival));
     }
     if survey.stance == Stance::Manual {
-        let text = format!("the endpoint {} was chosen by hand", cluster.endpoint.host);
-        return Verdict::yes(CONTROL_PLANE_VIP_READY, Reason::Manual.as_str(), text);
+        let host = &cluster.endpoint.host;
+        let (reason, text) = match (&survey.offered, survey.unused) {
+            (Some(pool), _) => (
+                Reason::ManualInsidePool,
+                format!("the endpoint {host} was chosen by hand, but {pool} may give it away: exclude it there"),
+            ),
+            (None, Some(slot)) => (
+                Reason::ManualClaimUnused,
+                format!(
+                    "the endpoint {host} was chosen by hand and IPAddressClaim {} is not needed: delete it, or let \
+                     --release-unused-claims do it",
+                    slot.claim(scene.key.name())
+                ),
+            ),
+            (None, None) => (Reason::Manual, format!("the endpoint {host} was chosen by hand")),
+        };
+        return Verdict::yes(CONTROL_PLANE_VIP_READY, reason.as_str(), text);
     }
     let verdict = of_role(survey, scene, Role::ControlPlane, CONTROL_PLANE_VIP_READY);
     let verdict = verdict.unwrap_or_else(|| no(Reason::WaitingForAddress, "nothing is known yet".to_owned()));
@@ -81,8 +97,10 @@ fn of_role(survey: &Survey, scene: &Scene, role: Role, type_: &'static str) -> O
 
 /// The event that tells of a transition. That an address was given is told by whoever wrote it.
 #[must_use]
-pub fn event(transition: &Transition) -> Option<&'static str> {
+pub fn event(transition: &Transition) -> Option<Notice> {
     let events = [
+        (Reason::ManualInsidePool, "VIPManualInsidePool"),
+        (Reason::ManualClaimUnused, "VIPClaimUnused"),
         (Reason::NoMatchingPool, "VIPPoolNotFound"),
         (Reason::PoolExhausted, "VIPPoolExhausted"),
         (Reason::AddressConflict, "VIPConflict"),
@@ -91,5 +109,6 @@ pub fn event(transition: &Transition) -> Option<&'static str> {
         (Reason::ClaimForeign, "VIPConflict"),
         (Reason::InvalidAnnotation, "VIPInvalidAnnotation"),
     ];
-    events.into_iter().find_map(|(reason, event)| (transition.reason == reason.as_str()).then_some(event))
+    let (_, reason) = events.into_iter().find(|(reason, _)| transition.reason == reason.as_str())?;
+    Some(Notice { reason, warning: true })
 }
