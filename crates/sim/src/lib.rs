@@ -3,6 +3,7 @@
 
 pub mod conformance;
 pub mod dock;
+pub mod ec2;
 pub mod plane;
 pub mod proxy;
 pub mod server;
