@@ -37,6 +37,8 @@ pub enum Limits {
     Published,
     /// Slower where a mistake costs money: a few hosts and instances per second, never more.
     Shipped,
+    /// None worth mentioning: for simulators that count for themselves.
+    Unlimited,
 }
 
 impl fmt::Debug for Limits {
@@ -44,6 +46,7 @@ impl fmt::Debug for Limits {
         f.write_str(match self {
             Self::Published => "published",
             Self::Shipped => "shipped",
+            Self::Unlimited => "unlimited",
         })
     }
 }
@@ -66,6 +69,7 @@ impl Limits {
             _ => requests(50, 5.0),
         };
         match (self, operation) {
+            (Self::Unlimited, _) => requests(1_000_000, 1_000_000.0),
             (Self::Shipped, "AllocateHosts" | "ReleaseHosts") => requests(5, 2.0),
             _ => published,
         }

@@ -88,6 +88,9 @@ pub enum SecretError {
     /// The shared-config text in it is not usable.
     #[error("the key credentials of the Secret is not usable")]
     Config(#[source] ConfigError),
+    /// A key that is not there.
+    #[error("the Secret has no key {0}")]
+    Missing(&'static str),
     /// A key that is not text.
     #[error("the key {0} of the Secret is not text")]
     NotText(&'static str),
@@ -299,6 +302,21 @@ pub fn from_secret(data: &BTreeMap<String, Vec<u8>>, allowed: &TokenPaths) -> Re
         secret: Secret::new(secret.to_owned()),
         session: text("aws_session_token")?.map(|token| Secret::new(token.to_owned())),
     }))
+}
+
+/// Credentials from the Secret of an AWSClusterStaticIdentity.
+///
+/// # Errors
+/// When a key is missing or not text.
+pub fn from_static_identity(data: &BTreeMap<String, Vec<u8>>) -> Result<Source, SecretError> {
+    let text = |key: &'static str| -> Result<Option<String>, SecretError> {
+        let Some(bytes) = data.get(key) else { return Ok(None) };
+        let text = std::str::from_utf8(bytes).map_err(|_| SecretError::NotText(key))?.trim();
+        Ok((!text.is_empty()).then(|| text.to_owned()))
+    };
+    let id = text("AccessKeyID")?.ok_or(SecretError::Missing("AccessKeyID"))?;
+    let secret = text("SecretAccessKey")?.ok_or(SecretError::Missing("SecretAccessKey"))?;
+    Ok(Source::Keys(Keys { id, secret: Secret::new(secret), session: text("SessionToken")?.map(Secret::new) }))
 }
 
 #[cfg(test)]

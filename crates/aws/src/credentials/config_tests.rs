@@ -130,6 +130,20 @@ fn a_secret_is_read_in_its_documented_order() {
     assert_eq!(refused, Err(SecretError::NotText("aws_secret_access_key")));
 }
 
+#[test]
+fn the_secret_of_a_static_identity_is_read() {
+    let data = |pairs: &[(&str, &[u8])]| -> BTreeMap<String, Vec<u8>> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), v.to_vec())).collect()
+    };
+    let full: [(&str, &[u8]); 3] = [("AccessKeyID", b"AKID\n"), ("SecretAccessKey", b"x"), ("SessionToken", b"t")];
+    let found = keys(from_static_identity(&data(&full)).unwrap());
+    assert_eq!((found.id.as_str(), found.session.unwrap().expose().as_str()), ("AKID", "t"));
+    assert_eq!(keys(from_static_identity(&data(&full[..2])).unwrap()).session, None);
+    assert_eq!(from_static_identity(&data(&full[..1])), Err(SecretError::Missing("SecretAccessKey")));
+    assert_eq!(from_static_identity(&data(&full[1..])), Err(SecretError::Missing("AccessKeyID")));
+    assert_eq!(from_static_identity(&data(&[("AccessKeyID", &[0xff])])), Err(SecretError::NotText("AccessKeyID")));
+}
+
 fn line() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("[default]".to_owned()),

@@ -9,6 +9,6 @@ mod error;
 mod source;
 
 pub use ambient::{Ambient, AmbientError, Evidence, Files};
-pub use config::{ConfigError, Profiles, SecretError, TokenPaths, from_config_text, from_secret};
+pub use config::{ConfigError, Profiles, SecretError, TokenPaths, from_config_text, from_secret, from_static_identity};
 pub use error::{CredentialsError, Why};
 pub use source::{ContainerAuth, Role, Source, WebIdentity};

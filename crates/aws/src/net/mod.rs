@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 pub use call::{Meter, Timing};
 pub use ec2::Ec2Client;
+pub use identity::shared_files;
 pub use pool::Trust;
 
 use crate::credentials::{CredentialsError, Source};

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::errors::{Kind, kind_of, strip_prefix};
+use jiff::Timestamp;
+
+use crate::errors::{Kind, kind_of, presentable, strip_prefix};
 
 /// Tags by key; a key occurs once.
 pub type Tags = BTreeMap<String, String>;
@@ -36,7 +38,15 @@ impl ItemError {
     /// An error as it was sent.
     #[must_use]
     pub fn new(code: &str, message: &str) -> Self {
-        Self { code: strip_prefix(code).to_owned(), message: message.to_owned() }
+        let code = strip_prefix(code);
+        Self { code: code.to_owned(), message: presentable(code, message) }
+    }
+
+    /// From when on a host that is too young may be released, as EC2's own words say ("… any time after <time>.").
+    #[must_use]
+    pub fn releasable_after(&self) -> Option<Timestamp> {
+        let mut words = self.message.split_whitespace();
+        words.find_map(|word| word.trim_end_matches(['.', ',']).parse().ok())
     }
 
     /// The class of the code.
@@ -75,6 +85,15 @@ impl<T: PartialEq> Judged<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_in_the_refusal_of_a_young_host_is_read() {
+        let words = "Unable to release Dedicated Host h-06a303b1211602365. mac2-m2.metal hosts must be allocated to your \
+                     AWS account for at least 24 hour(s). You can release this host any time after 2023-12-03T14:33:06.089Z.";
+        let error = ItemError::new("Client.HostMinAllocationPeriodUnexpired", words);
+        assert_eq!(error.releasable_after().unwrap().to_string(), "2023-12-03T14:33:06.089Z");
+        assert_eq!(ItemError::new("X", "later").releasable_after(), None);
+    }
 
     #[test]
     fn a_refused_item_is_refused_even_if_it_is_also_listed_as_done() {

@@ -24,7 +24,6 @@ pub enum Again {
     Renewed,
 }
 
-const FIRST: Duration = Duration::from_millis(400);
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// What went before.
@@ -34,6 +33,8 @@ pub struct History {
     pub attempts: u32,
     /// How many are allowed.
     pub limit: u32,
+    /// The first pause; each further one is twice as long.
+    pub pause: Duration,
     /// Whether credentials were renewed already.
     pub renewed: bool,
 }
@@ -51,7 +52,7 @@ pub fn again(cause: &Cause, repeat: Repeat, history: History) -> Again {
         Cause::Failed { retry_after, .. } => retry_after.unwrap_or_default(),
         _ => Duration::ZERO,
     };
-    let grown = FIRST.saturating_mul(1 << history.attempts.saturating_sub(1).min(10)).min(LONGEST);
+    let grown = history.pause.saturating_mul(1 << history.attempts.saturating_sub(1).min(10)).min(LONGEST);
     match cause.kind() {
         // A crowded line does not get shorter by standing in it again; the caller's own back-off is longer.
         Kind::Throttled if matches!(cause, Cause::Crowded) => Again::No,
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
     use crate::errors::{PagingError, Unanswered};
 
-    const START: History = History { attempts: 1, limit: 5, renewed: false };
+    const START: History = History { attempts: 1, limit: 5, pause: Duration::from_millis(400), renewed: false };
 
     fn refused(status: u16, code: &str) -> Cause {
         Cause::Refused { status, code: code.to_owned(), message: String::new() }
@@ -147,7 +148,7 @@ mod tests {
         #[test]
         fn attempts_are_bounded(attempts in 1u32..100, limit in 1u32..10, renewed: bool, code in "[A-Za-z]{0,20}", status in 200u16..600) {
             let cause = refused(status, &code);
-            let decided = again(&cause, Repeat::Safe, History { attempts, limit, renewed });
+            let decided = again(&cause, Repeat::Safe, History { attempts, limit, renewed, ..START });
             if attempts >= limit { prop_assert_eq!(decided, Again::No); }
             if let Again::After(pause) = decided { prop_assert!(pause <= LONGEST); }
         }

@@ -41,11 +41,18 @@ pub struct Timing {
     pub attempt: Duration,
     /// Attempts of a call.
     pub attempts: u32,
+    /// The pause before the second attempt, half of it jitter; each further one is twice as long.
+    pub pause: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { call: Duration::from_secs(60), attempt: Duration::from_secs(20), attempts: 5 }
+        Self {
+            call: Duration::from_secs(60),
+            attempt: Duration::from_secs(20),
+            attempts: 5,
+            pause: Duration::from_millis(400),
+        }
     }
 }
 
@@ -118,7 +125,7 @@ impl Caller {
                 Ok(said) => return Ok(said),
                 Err(failed) => failed,
             };
-            let history = History { attempts, limit: self.timing.attempts, renewed };
+            let history = History { attempts, limit: self.timing.attempts, pause: self.timing.pause, renewed };
             let pause = match again(&cause, call.repeat, history) {
                 Again::No => None,
                 Again::After(whole) => Some(whole / 2 + self.clock.jitter(whole / 2)),

@@ -86,25 +86,28 @@ pub(super) fn images(query: &ImageQuery) -> Form {
     if query.ids.is_empty() { form.page_size(200) } else { form }
 }
 
-pub(super) fn image_list(root: Node<'_>, found: &mut Vec<Image>) -> Result<(), String> {
-    each(root, "imagesSet", found, |node| {
-        let root_device = text(node, "rootDeviceName");
-        let is_root = |item: &Node<'_>| item.get("deviceName") == root_device.as_deref();
-        let root_disk = node.items("blockDeviceMapping").find(is_root).and_then(|item| item.child("ebs"));
-        Ok(Image {
-            id: need(node, "an image", "imageId")?,
-            name: text(node, "name"),
-            owner: text(node, "imageOwnerId"),
-            state: text(node, "imageState").unwrap_or_default(),
-            architecture: node.get("architecture").map(Architecture::from),
-            created: text(node, "creationDate"),
-            platform: text(node, "platform"),
-            platform_details: text(node, "platformDetails"),
-            root_size: root_disk.and_then(|ebs| parsed(ebs, "volumeSize")),
-            virtualization: text(node, "virtualizationType"),
-            tags: tags(node),
-            root_device,
-        })
+/// Reads images; one with an id of a form this version does not know cannot be launched anyway and is passed over.
+pub(super) fn image_list(root: Node<'_>, found: &mut Vec<Image>) {
+    found.extend(root.items("imagesSet").filter_map(image));
+}
+
+fn image(node: Node<'_>) -> Option<Image> {
+    let root_device = text(node, "rootDeviceName");
+    let is_root = |item: &Node<'_>| item.get("deviceName") == root_device.as_deref();
+    let root_disk = node.items("blockDeviceMapping").find(is_root).and_then(|item| item.child("ebs"));
+    Some(Image {
+        id: parsed(node, "imageId")?,
+        name: text(node, "name"),
+        owner: text(node, "imageOwnerId"),
+        state: text(node, "imageState").unwrap_or_default(),
+        architecture: node.get("architecture").map(Architecture::from),
+        created: text(node, "creationDate"),
+        platform: text(node, "platform"),
+        platform_details: text(node, "platformDetails"),
+        root_size: root_disk.and_then(|ebs| parsed(ebs, "volumeSize")),
+        virtualization: text(node, "virtualizationType"),
+        tags: tags(node),
+        root_device,
     })
 }
 

@@ -204,7 +204,11 @@ impl Ec2 for Ec2Client {
 
     async fn describe_images(&self, query: &ImageQuery) -> Answer<Vec<Image>> {
         let (client, form) = (self.clone(), catalogue::images(query));
-        let ask = || async move { client.list("DescribeImages", form, catalogue::image_list).await };
+        let read = |root: Node<'_>, found: &mut Vec<Image>| {
+            catalogue::image_list(root, found);
+            Ok(())
+        };
+        let ask = || async move { client.list("DescribeImages", form, read).await };
         self.shared.images.join(query.clone(), ask).await
     }
 

@@ -316,8 +316,9 @@ fn types_are_read_with_every_kind_of_accelerator_and_nameless_ones_are_counted()
 
 #[test]
 fn images_regions_zones_and_offerings_are_read() {
-    let text = r#"<DescribeImagesResponse><imagesSet><item><imageId>ami-0123456789abcdef0</imageId><imageState>available</imageState><imageOwnerId>123456789012</imageOwnerId><creationDate>2026-01-01T00:00:00.000Z</creationDate><architecture>arm64</architecture><name>n</name><rootDeviceName>/dev/xvda</rootDeviceName><virtualizationType>hvm</virtualizationType><platformDetails>Linux/UNIX</platformDetails><blockDeviceMapping><item><deviceName>/dev/sdb</deviceName><virtualName>ephemeral0</virtualName></item><item><deviceName>/dev/xvda</deviceName><ebs><volumeSize>30</volumeSize></ebs></item></blockDeviceMapping></item></imagesSet></DescribeImagesResponse>"#;
-    let images = list(text, catalogue::image_list).unwrap();
+    let text = r#"<DescribeImagesResponse><imagesSet><item><imageId>?</imageId></item><item><imageId>ami-0123456789abcdef0</imageId><imageState>available</imageState><imageOwnerId>123456789012</imageOwnerId><creationDate>2026-01-01T00:00:00.000Z</creationDate><architecture>arm64</architecture><name>n</name><rootDeviceName>/dev/xvda</rootDeviceName><virtualizationType>hvm</virtualizationType><platformDetails>Linux/UNIX</platformDetails><blockDeviceMapping><item><deviceName>/dev/sdb</deviceName><virtualName>ephemeral0</virtualName></item><item><deviceName>/dev/xvda</deviceName><ebs><volumeSize>30</volumeSize></ebs></item></blockDeviceMapping></item></imagesSet></DescribeImagesResponse>"#;
+    let mut images = Vec::new();
+    catalogue::image_list(document(text).root(), &mut images);
     assert_eq!((images[0].root_size, images[0].architecture.as_ref()), (Some(30), Some(&Architecture::Arm64)));
     let text = "<DescribeRegionsResponse><regionInfo><item><regionName>af-south-1</regionName><optInStatus>not-opted-in</optInStatus></item><item><regionName>us-east-1</regionName></item></regionInfo></DescribeRegionsResponse>";
     let regions = list(text, catalogue::regions).unwrap();
@@ -423,7 +424,8 @@ proptest! {
             let _ = instances::terminated(root, &mut Vec::new());
             catalogue::types(root, &mut TypeList::default());
             catalogue::zones(root, &mut Vec::new());
-            let _ = (catalogue::offered(root, &mut Vec::new()), catalogue::image_list(root, &mut Vec::new()));
+            catalogue::image_list(root, &mut Vec::new());
+            let _ = catalogue::offered(root, &mut Vec::new());
             let _ = (network::subnets(root, &mut Vec::new()), network::tag_list(root, &mut Vec::new()));
             let _ = (network::dhcp_options(root, &mut Vec::new()), network::volumes(root, &mut Vec::new()));
         }

@@ -8,4 +8,4 @@ mod served;
 pub(crate) use container::Container;
 pub(crate) use machine::Machine;
 pub(crate) use provider::How;
-pub use provider::Provider;
+pub use provider::{Provider, shared_files};

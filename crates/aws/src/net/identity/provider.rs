@@ -1,5 +1,6 @@
 //! Keeping credentials: one lock, one renewal at a time, old ones as long as they hold.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::{Container, Machine};
-use crate::credentials::{CredentialsError, Role, Source, WebIdentity, Why};
+use crate::credentials::{CredentialsError, Files, Role, Source, WebIdentity, Why};
 use crate::net::call::Caller;
 use crate::net::sts;
 use crate::port::{AssumeRole, AssumeRoleWithWebIdentity, Credentials, Keys};
@@ -30,6 +31,9 @@ const REST: Duration = Duration::from_secs(5);
 /// The largest token file that is read.
 const TOKEN: u64 = 64 * 1024;
 
+/// More of a shared file is not read; the parser refuses less.
+const FILE: u64 = 1 << 20;
+
 /// How a source is asked.
 pub(crate) enum How {
     /// Keys that stay.
@@ -42,6 +46,9 @@ pub(crate) enum How {
     Container(Container),
     /// The machine.
     Machine(Machine),
+    /// What a test says, in turn.
+    #[cfg(test)]
+    Script(std::sync::Mutex<std::collections::VecDeque<Result<Credentials, CredentialsError>>>),
 }
 
 /// Keys to sign with, and whose request limits they use up.
@@ -180,6 +187,11 @@ impl Provider {
                 }
                 How::Container(container) => container.fetch().await,
                 How::Machine(machine) => machine.fetch().await,
+                #[cfg(test)]
+                How::Script(turns) => {
+                    tokio::task::yield_now().await;
+                    turns.lock().unwrap().pop_front().expect("the source was asked too often")
+                }
             }
         }
         .boxed()
@@ -201,6 +213,27 @@ fn session_name(wanted: Option<&str>) -> String {
     if name.len() < 2 { api::names::PRODUCT.to_owned() } else { name }
 }
 
+/// Reads the shared files of the process's own credentials, as far as they exist.
+///
+/// # Errors
+/// When a file exists but cannot be read, or is larger than any such file.
+pub async fn shared_files(vars: &BTreeMap<String, String>) -> std::io::Result<Files> {
+    let file = async |variable: &str, name: &str| -> std::io::Result<Option<Secret<String>>> {
+        let home = || vars.get("HOME").map(|home| format!("{home}/.aws/{name}"));
+        let given = vars.get(variable).filter(|path| !path.is_empty()).cloned();
+        let Some(path) = given.or_else(home) else { return Ok(None) };
+        let opened = match tokio::fs::File::open(path).await {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let mut text = String::new();
+        opened.take(FILE).read_to_string(&mut text).await?;
+        Ok(Some(Secret::new(text)))
+    };
+    let config = file("AWS_CONFIG_FILE", "config").await?;
+    Ok(Files { config, credentials: file("AWS_SHARED_CREDENTIALS_FILE", "credentials").await? })
+}
+
 /// Reads a token that somebody keeps fresh in a file.
 pub(super) async fn read_token(path: &Path) -> Result<Secret<String>, CredentialsError> {
     let shown = path.display().to_string();
@@ -217,4 +250,97 @@ pub(super) async fn read_token(path: &Path) -> Result<Secret<String>, Credential
         return Err(bad("does not hold a token"));
     }
     Ok(Secret::new(token.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+    use crate::errors::Kind;
+
+    fn provider(clock: &Clock, turns: impl IntoIterator<Item = Result<Credentials, CredentialsError>>) -> Provider {
+        let source = Source::InstanceMetadata { endpoint: String::new() };
+        Provider::new(source, How::Script(std::sync::Mutex::new(turns.into_iter().collect())), clock.clone())
+    }
+
+    fn given(clock: &Clock, id: &str, minutes: i64) -> Result<Credentials, CredentialsError> {
+        let keys = Keys { id: id.to_owned(), secret: "x".to_owned().into(), session: None };
+        Ok(Credentials { keys, expires: Some(clock.now() + SignedDuration::from_mins(minutes)), account: None })
+    }
+
+    fn failed() -> Result<Credentials, CredentialsError> {
+        Err(CredentialsError::Denied { place: "the test", status: 500 })
+    }
+
+    async fn id(provider: &Provider) -> String {
+        provider.get().await.map_or_else(|error| error.to_string(), |given| given.keys.id)
+    }
+
+    async fn pass(minutes: u64) {
+        tokio::time::advance(Duration::from_secs(60 * minutes)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_are_kept_until_five_minutes_before_their_end() {
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+        let provider = provider(&clock, [given(&clock, "one", 60), given(&clock, "two", 120)]);
+        let all = join_all((0..100).map(|_| id(&provider))).await;
+        assert!(all.iter().all(|id| id == "one"), "{all:?}");
+        pass(54).await;
+        assert_eq!(id(&provider).await, "one");
+        pass(1).await;
+        assert_eq!(id(&provider).await, "two");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_of_the_source_harms_nobody_while_the_old_ones_hold() {
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+        let turns = [given(&clock, "one", 60), failed(), failed(), given(&clock, "two", 120)];
+        let provider = provider(&clock, turns);
+        assert_eq!(id(&provider).await, "one");
+        pass(56).await;
+        assert_eq!((id(&provider).await, id(&provider).await), ("one".to_owned(), "one".to_owned()), "one question");
+        pass(5).await;
+        let shown = id(&provider).await;
+        assert_eq!(shown, "the test answered with HTTP status 500");
+        assert_eq!(id(&provider).await, shown, "the source is left alone for a moment");
+        tokio::time::advance(REST).await;
+        assert_eq!(id(&provider).await, "two");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn short_terms_are_used_and_not_asked_for_all_the_time() {
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+        let provider = provider(&clock, [given(&clock, "one", 3), given(&clock, "two", 60), given(&clock, "past", 0)]);
+        assert_eq!((id(&provider).await, id(&provider).await), ("one".to_owned(), "one".to_owned()));
+        pass(1).await;
+        assert_eq!(id(&provider).await, "two");
+        pass(61).await;
+        let ended = provider.get().await.unwrap_err();
+        assert_eq!((ended.kind(), ended.to_string().contains("have ended")), (Kind::Permission, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_keys_are_renewed_unless_they_are_new() {
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+        let provider = provider(&clock, [given(&clock, "one", 60), given(&clock, "two", 60)]);
+        let one = provider.get().await.unwrap().keys;
+        assert!(!provider.forget(&one).await, "asking again at once gives the same answer");
+        pass(2).await;
+        assert!(provider.forget(&one).await);
+        assert_eq!(id(&provider).await, "two");
+        assert!(provider.forget(&one).await, "somebody else has renewed them");
+        assert_eq!(id(&provider).await, "two");
+        let fixed = Provider::new(Source::Keys(one.clone()), How::Keys(one.clone()), clock);
+        assert!(!fixed.forget(&one).await, "keys that stay cannot be renewed");
+    }
+
+    #[test]
+    fn a_session_name_is_one_that_sts_takes() {
+        for (wanted, name) in [(None, "berth"), (Some("a"), "berth"), (Some("a b/c"), "abc"), (Some("x@y"), "x@y")] {
+            assert_eq!(session_name(wanted), name);
+        }
+        assert_eq!(session_name(Some(&"x".repeat(99))).len(), 64);
+    }
 }

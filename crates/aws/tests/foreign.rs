@@ -1,0 +1,157 @@
+//! The client against an EC2 that somebody else wrote: set `BERTH_EC2_ENDPOINT` to its address, for instance moto's.
+//!
+//! Only what such servers model is asserted; nothing here says anything about tokens, occupancy or refusals.
+#![cfg(feature = "net")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::collections::BTreeSet;
+
+use aws::credentials::Source;
+use aws::errors::Kind;
+use aws::net::{Aws, Client, Meter, Options, Scope, Trust};
+use aws::place::Endpoints;
+use aws::port::{
+    AllocateHosts, Ec2, Filter, HostQuery, HostShape, HostState, ImageQuery, InstanceQuery, InstanceState, Keys,
+    LocationType, MetadataOptions, Placement, RunInstance, Sts, Tags, Tenancy, TypeQuery,
+};
+use kit::clock::Clock;
+
+fn client() -> Option<Client> {
+    let Some(url) = std::env::var_os("BERTH_EC2_ENDPOINT").and_then(|url| url.into_string().ok()) else {
+        println!("skipped: BERTH_EC2_ENDPOINT is not set");
+        return None;
+    };
+    let flag = |service: &str| format!("{service}={url}").parse().unwrap();
+    let scope = Scope {
+        region: "us-east-1".parse().unwrap(),
+        source: Source::Keys(Keys { id: "AKIDEXAMPLE".to_owned(), secret: "x".to_owned().into(), session: None }),
+        endpoints: Endpoints::new().flag(flag("ec2")).flag(flag("sts")),
+        trust: Trust::System,
+    };
+    Some(Aws::new(Options::new("berth/0"), Clock::system(), Meter::default()).client(&scope).unwrap())
+}
+
+fn tags(value: &str) -> Tags {
+    Tags::from([("berth-test".to_owned(), value.to_owned()), ("odd & <key>".to_owned(), "ä=\"1\"".to_owned())])
+}
+
+#[tokio::test]
+async fn a_host_is_allocated_found_tagged_and_released() {
+    let Some(client) = client() else { return };
+    let ec2 = client.ec2();
+    let request = AllocateHosts {
+        token: "foreign-1".parse().unwrap(),
+        zone: "us-east-1a".parse().unwrap(),
+        shape: HostShape::Type("m5.large".parse().unwrap()),
+        quantity: 2,
+        recovery: None,
+        maintenance: None,
+        outpost_arn: None,
+        asset_ids: Vec::new(),
+        tags: tags("one"),
+    };
+    let ids = ec2.allocate_hosts(&request).await.unwrap();
+    assert_eq!(ids.len(), 2);
+    let found = ec2.describe_hosts(&HostQuery::Ids(ids.clone())).await.unwrap();
+    assert_eq!(found.iter().map(|host| host.id.clone()).collect::<BTreeSet<_>>(), ids.iter().cloned().collect());
+    for host in &found {
+        assert_eq!(host.state, HostState::Available);
+        assert_eq!(host.zone.as_ref().unwrap().as_str(), "us-east-1a");
+        assert_eq!(host.instance_type.as_deref(), Some("m5.large"));
+        assert_eq!(host.tags, tags("one"));
+    }
+    let resource = [ids[0].to_string()];
+    ec2.create_tags(&resource, &Tags::from([("berth-test".to_owned(), "two".to_owned())])).await.unwrap();
+    let tagged = ec2.describe_hosts(&HostQuery::by_tag_key("berth-test")).await.unwrap();
+    assert!(tagged.iter().any(|host| host.id == ids[0] && host.tags["berth-test"] == "two"), "{tagged:?}");
+    ec2.delete_tags(&resource, &["berth-test".to_owned()]).await.unwrap();
+    let listed = ec2.describe_tags(&[Filter::new("resource-id", resource.clone())]).await.unwrap();
+    assert_eq!(listed.iter().map(|tag| tag.key.as_str()).collect::<Vec<_>>(), ["odd & <key>"]);
+    let judged = ec2.release_hosts(&ids).await.unwrap();
+    assert!(ids.iter().all(|id| judged.verdict(id) == Some(Ok(()))), "{judged:?}");
+}
+
+#[tokio::test]
+async fn an_instance_is_launched_found_and_ended() {
+    let Some(client) = client() else { return };
+    let ec2 = client.ec2();
+    let subnet = ec2.describe_subnets(&[], &[Filter::new("availability-zone", ["us-east-1a"])]).await.unwrap();
+    let subnet = subnet.first().expect("a default subnet");
+    let vpc = subnet.vpc.clone().unwrap();
+    let vpcs = ec2.describe_vpcs(std::slice::from_ref(&vpc)).await.unwrap();
+    assert_eq!(vpcs[0].id, vpc);
+    let groups = ec2.describe_security_groups(&[], &[Filter::new("vpc-id", [vpc.as_str()])]).await.unwrap();
+    let image = ec2.describe_images(&ImageQuery { owners: vec!["amazon".to_owned()], ..ImageQuery::default() }).await;
+    let image = image.unwrap().into_iter().find(|image| image.root_device.is_some()).expect("an image");
+    let request = RunInstance {
+        token: "foreign-2".parse().unwrap(),
+        dry_run: false,
+        image: image.id,
+        instance_type: "m5.large".parse().unwrap(),
+        subnet: subnet.id.clone(),
+        security_groups: vec![groups[0].id.clone()],
+        public_ip: Some(false),
+        key_name: None,
+        profile: None,
+        block_devices: Vec::new(),
+        metadata: MetadataOptions { http_tokens: Some("required".to_owned()), ..MetadataOptions::default() },
+        user_data: Some(b"#cloud-config\n".to_vec().into()),
+        placement: Placement { tenancy: Some(Tenancy::Default), ..Placement::default() },
+        license_configuration_arns: Vec::new(),
+        tags: tags("instance"),
+    };
+    let launched = ec2.run_instance(&request).await.unwrap();
+    let found = ec2.describe_instances(&InstanceQuery::Ids(vec![launched.id.clone()])).await.unwrap();
+    let one = &found[0];
+    assert_eq!((&one.id, &one.state, one.instance_type.as_str()), (&launched.id, &InstanceState::Running, "m5.large"));
+    assert_eq!((one.subnet.as_ref(), &one.tags), (Some(&subnet.id), &tags("instance")));
+    assert!(one.private_ip.is_some() && one.interfaces.len() == 1 && !one.volumes.is_empty(), "{one:?}");
+    let tagged = ec2.describe_instances(&InstanceQuery::by_tag("berth-test", "instance")).await.unwrap();
+    assert!(tagged.iter().any(|instance| instance.id == one.id));
+    let interface = one.interfaces[0].id.clone().unwrap();
+    ec2.set_interface_security_groups(&interface, std::slice::from_ref(&groups[0].id)).await.unwrap();
+    let filter = [Filter::new("attachment.instance-id", [one.id.as_str()])];
+    let interfaces = ec2.describe_network_interfaces(&filter).await.unwrap();
+    assert_eq!(interfaces[0].security_groups, [groups[0].id.clone()]);
+    let volumes = ec2.describe_volumes(&filter).await.unwrap();
+    assert!(volumes[0].attached_to.contains(&one.id), "{volumes:?}");
+    let ended = ec2.terminate_instances(std::slice::from_ref(&one.id)).await.unwrap();
+    assert_eq!(ended[0].id, one.id);
+    let unknown = InstanceQuery::Ids(vec!["i-0123456789abcdef0".parse().unwrap()]);
+    let error = ec2.describe_instances(&unknown).await.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::NotFound, Some("InvalidInstanceID.NotFound")));
+    assert!(error.request_id().is_some());
+}
+
+#[tokio::test]
+async fn the_catalogue_is_read_whole_and_by_name() {
+    let Some(client) = client() else { return };
+    let ec2 = client.ec2();
+    let all = ec2.describe_instance_types(&TypeQuery::All).await.unwrap();
+    assert!(all.types.len() > 1000 && all.nameless == 0, "{} types", all.types.len());
+    assert!(all.types.iter().all(|facts| facts.vcpus > 0 && facts.memory_mib > 0 && !facts.architectures.is_empty()));
+    assert!(
+        all.types.iter().any(|facts| !facts.gpus.is_empty()) && all.types.iter().any(|facts| !facts.neuron.is_empty())
+    );
+    let names = TypeQuery::Names(vec!["m5.xlarge".parse().unwrap()]);
+    let one = ec2.describe_instance_types(&names).await.unwrap().types;
+    assert_eq!((one.len(), one[0].vcpus, one[0].memory_mib, one[0].dedicated_hosts), (1, 4, 16384, true));
+    assert_eq!((one[0].interfaces, one[0].ipv4_per_interface), (4, 15));
+    let unknown = TypeQuery::Names(vec!["m5.xlrage".parse().unwrap()]);
+    let error = ec2.describe_instance_types(&unknown).await.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Terminal, Some("InvalidInstanceType")));
+}
+
+#[tokio::test]
+async fn places_and_the_caller_are_known() {
+    let Some(client) = client() else { return };
+    let ec2 = client.ec2();
+    let regions = ec2.describe_regions().await.unwrap();
+    assert!(regions.iter().any(|region| region.name == "us-east-1"));
+    let zones = ec2.describe_availability_zones().await.unwrap();
+    assert!(zones.iter().any(|zone| zone.name.as_str() == "us-east-1a" && zone.id.is_some()));
+    let filter = [Filter::new("instance-type", ["m5.large"])];
+    let offered = ec2.describe_instance_type_offerings(&LocationType::Zone, &filter).await.unwrap();
+    assert!(offered.iter().any(|offering| offering.location == "us-east-1a"));
+    assert_eq!(client.get_caller_identity().await.unwrap().account.as_str().len(), 12);
+}
