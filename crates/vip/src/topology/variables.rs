@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn the_answer_never_changes() {
-        let answer = String::from_utf8(answer_discover(Ok(&variables(&settings(Some("clusterVip")))))).unwrap();
+        let answer = answer_discover(Ok(&variables(&settings(Some("clusterVip")))));
         let expected = concat!(
-            r#"{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"DiscoverVariablesResponse","message":"","#,
-            r#""status":"Success","variables":[{"name":"clusterVip","required":false,"schema":{"openAPIV3Schema":"#,
+            r#"{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"DiscoverVariablesResponse","#,
+            r#""status":"Success","message":"","variables":[{"name":"clusterVip","required":false,"schema":{"openAPIV3Schema":"#,
             r#"{"default":"","description":"Virtual IP of the control plane. Set by the VIP allocator.","type":"string"}}}]}"#,
         );
         assert_eq!(answer, expected);

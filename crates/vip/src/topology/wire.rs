@@ -9,15 +9,16 @@ use api::soft_structs;
 use api::views::soft::{or_default, soft};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::variables::Definition;
+use crate::hooks::wire::failure;
+use crate::hooks::{API_VERSION, Hook};
 
 /// Name of the variable that Cluster API itself provides.
 const BUILTIN: &str = "builtin";
-/// Version of the hook API, the same in all releases.
-const API_VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
 
 /// The templates of one cluster, with the variables they are rendered with.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -242,40 +243,75 @@ pub struct Patch {
     pub patch: Value,
 }
 
+/// A success; a failure is written alike for all hooks.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Success<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    status: &'static str,
+    message: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Vec<Encoded<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variables: Option<Vec<Value>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Encoded<'a> {
+    uid: &'a str,
+    patch_type: &'static str,
+    patch: String,
+}
+
+impl<'a> Encoded<'a> {
+    fn of(patch: &'a Patch) -> Self {
+        let text = STANDARD.encode(patch.patch.to_string());
+        Self { uid: &patch.uid, patch_type: patch.patch_type.as_str(), patch: text }
+    }
+}
+
+impl Success<'_> {
+    const fn of(kind: &'static str) -> Self {
+        Self { api_version: API_VERSION, kind, status: "Success", message: "", items: None, variables: None }
+    }
+
+    fn json(&self) -> Bytes {
+        // A struct of texts and lists has no value that serde_json refuses.
+        serde_json::to_vec(self).unwrap_or_default().into()
+    }
+}
+
 /// The whole answer to a request for patches.
 #[must_use]
-pub fn answer_generate(result: Result<&[Patch], &str>) -> Vec<u8> {
-    let item = |patch: &Patch| {
-        let text = STANDARD.encode(patch.patch.to_string());
-        json!({"uid": patch.uid, "patchType": patch.patch_type.as_str(), "patch": text})
-    };
-    answer("GeneratePatchesResponse", result.map(|patches| ("items", patches.iter().map(item).collect())))
+pub fn answer_generate(result: Result<&[Patch], &str>) -> Bytes {
+    match result {
+        Ok(patches) => {
+            let items = Some(patches.iter().map(Encoded::of).collect());
+            Success { items, ..Success::of("GeneratePatchesResponse") }.json()
+        }
+        Err(message) => failure(Hook::GeneratePatches, message),
+    }
 }
 
 /// The whole answer to a request to judge the patched templates.
 #[must_use]
-pub fn answer_validate(result: Result<(), &str>) -> Vec<u8> {
-    answer("ValidateTopologyResponse", result.map(|()| ("", Value::Null)))
+pub fn answer_validate(result: Result<(), &str>) -> Bytes {
+    match result {
+        Ok(()) => Success::of("ValidateTopologyResponse").json(),
+        Err(message) => failure(Hook::ValidateTopology, message),
+    }
 }
 
 /// The whole answer to a request for the definitions of variables.
 #[must_use]
-pub fn answer_discover(result: Result<&[Definition], &str>) -> Vec<u8> {
-    let all = |definitions: &[Definition]| definitions.iter().copied().map(Definition::to_json).collect();
-    answer("DiscoverVariablesResponse", result.map(|definitions| ("variables", all(definitions))))
-}
-
-/// A success carries one field of its own, unless that is null.
-fn answer(kind: &str, result: Result<(&str, Value), &str>) -> Vec<u8> {
-    let (status, message) = match &result {
-        Ok(_) => ("Success", ""),
-        Err(message) => ("Failure", *message),
-    };
-    let mut answer = json!({"apiVersion": API_VERSION, "kind": kind, "status": status, "message": message});
-    if let (Ok((field, value)), Value::Object(answer)) = (result, &mut answer)
-        && !value.is_null()
-    {
-        answer.insert(field.to_owned(), value);
+pub fn answer_discover(result: Result<&[Definition], &str>) -> Bytes {
+    match result {
+        Ok(definitions) => {
+            let variables = Some(definitions.iter().copied().map(Definition::to_json).collect());
+            Success { variables, ..Success::of("DiscoverVariablesResponse") }.json()
+        }
+        Err(message) => failure(Hook::DiscoverVariables, message),
     }
-    answer.to_string().into_bytes()
 }

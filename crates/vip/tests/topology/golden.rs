@@ -101,9 +101,9 @@ fn a_body_that_is_no_request_is_refused_without_quoting_it() {
 #[test]
 fn answers_are_complete() {
     let prefix = r#"{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"ValidateTopologyResponse","#;
-    let text = |result| String::from_utf8(answer_validate(result)).unwrap();
-    assert_eq!(text(Ok(())), format!(r#"{prefix}"message":"","status":"Success"}}"#));
-    assert_eq!(text(Err("a \"b\"")), format!(r#"{prefix}"message":"a \"b\"","status":"Failure"}}"#));
+    let text = |result| String::from_utf8(answer_validate(result).into()).unwrap();
+    assert_eq!(text(Ok(())), format!(r#"{prefix}"status":"Success","message":""}}"#));
+    assert_eq!(text(Err("a \"b\"")), format!(r#"{prefix}"status":"Failure","message":"a \"b\""}}"#));
     let answer = ask(&request(&[infrastructure(json!({}))]), &settings(&[]), &standing());
     let expected = json!({
         "apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1", "kind": "GeneratePatchesResponse", "status": "Success", "message": "",
