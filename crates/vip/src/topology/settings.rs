@@ -103,7 +103,7 @@ pub fn unknown_keys(settings: &BTreeMap<String, String>) -> Vec<String> {
 }
 
 /// The order in which variables are defined.
-const VARIABLE_ORDER: [Slot; 4] = {
+pub const VARIABLE_ORDER: [Slot; 4] = {
     let [control_plane, second_control_plane, ingress, second_ingress] = Slot::ALL;
     [control_plane, ingress, second_control_plane, second_ingress]
 };

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, quote};
-use super::settings::Settings;
+use super::settings::{Settings, VARIABLE_ORDER};
 use super::standing::{Means, same_host};
 use super::wire::TopologyRequest;
 use crate::names::{Role, Slot};
@@ -57,11 +57,11 @@ pub fn variables(settings: &Settings) -> Vec<Definition> {
     settings.variables.iter().map(|slot| Definition { slot: *slot }).collect()
 }
 
-/// The same definitions for `spec.variables` of a ClusterClass, word for word.
+/// All definitions for `spec.variables` of a ClusterClass, word for word.
 #[must_use]
-pub fn inline_yaml(settings: &Settings) -> String {
+pub fn inline_yaml() -> String {
     let mut yaml = "variables:\n".to_owned();
-    for definition in variables(settings) {
+    for definition in VARIABLE_ORDER.map(|slot| Definition { slot }) {
         let (name, description) = (definition.name(), definition.description());
         // Writing into a text cannot fail.
         let _ = write!(
@@ -90,8 +90,8 @@ pub fn check(request: &TopologyRequest, means: &Means<'_>, findings: &mut Findin
             }
             let shown = text.map_or_else(|| quote(&value.to_string()), quote);
             let problem = format!(
-                "variable {name} is {shown} but the {slot} address of the Cluster is `{vip}` (dropped or changed by \
-                 applying the Cluster again? leave the variable out, it is restored)"
+                "variable {name} is {shown} but the {slot} address of the Cluster is `{vip}` (applying the Cluster \
+                 again may have dropped it: it is restored, unless somebody sets it otherwise)"
             );
             findings.note(RANK, problem, place);
         };
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_yaml_for_classes_defines_exactly_what_the_hook_answers() {
         let settings = settings(None);
-        let yaml: Value = serde_saphyr::from_str(&inline_yaml(&settings)).unwrap();
+        let yaml: Value = serde_saphyr::from_str(&inline_yaml()).unwrap();
         let answer: Value = serde_json::from_slice(&answer_discover(Ok(&variables(&settings)))).unwrap();
         assert_eq!(yaml["variables"], answer["variables"]);
         let names: Vec<_> = yaml["variables"].as_array().unwrap().iter().map(|v| v["name"].as_str().unwrap()).collect();

@@ -229,4 +229,20 @@ proptest! {
         prop_assert_eq!(parse_generate(&bytes).is_ok() && parse_discover(&bytes).is_err(), false);
         let _ = parse_validate(&bytes);
     }
+
+    /// Bodies that are almost requests go deeper than random bytes.
+    #[test]
+    fn any_damaged_request_is_answered(damage in vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6), end in any::<proptest::sample::Index>()) {
+        let mut body = include_bytes!("golden/v1.14.json").to_vec();
+        for (place, byte) in damage {
+            *place.get_mut(&mut body) = byte;
+        }
+        let defaults = Settings::read(&settings(&[])).unwrap();
+        for body in [&body[..], &body[..end.index(body.len())]] {
+            if let Ok(request) = parse_generate(body) {
+                let _ = generate(&request, &defaults, &standing());
+                let _ = validate(&request, &defaults, &standing());
+            }
+        }
+    }
 }
