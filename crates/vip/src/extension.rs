@@ -83,7 +83,7 @@ impl Handlers for Extension {
     async fn generate_patches(&self, body: Bytes, deadline: Instant) -> Reply {
         let request = match topology::parse_generate(&body) {
             Ok(request) => request,
-            Err(message) => return Bytes::from(topology::answer_generate(Err(&message))).into(),
+            Err(message) => return topology::answer_generate(Err(&message)).into(),
         };
         let result = match Settings::read(&request.settings) {
             Err(error) => Err(error.to_string()),
@@ -93,13 +93,13 @@ impl Handlers for Extension {
             },
         };
         let answer = topology::answer_generate(result.as_deref().map_err(String::as_str));
-        Reply { cluster: key_of(&request), body: answer.into() }
+        Reply { cluster: key_of(&request), body: answer }
     }
 
     async fn validate_topology(&self, body: Bytes, deadline: Instant) -> Reply {
         let request = match topology::parse_validate(&body) {
             Ok(request) => request,
-            Err(message) => return Bytes::from(topology::answer_validate(Err(&message))).into(),
+            Err(message) => return topology::answer_validate(Err(&message)).into(),
         };
         let result = match Settings::read(&request.settings) {
             Err(error) => Err(error.to_string()),
@@ -112,13 +112,13 @@ impl Handlers for Extension {
             Ok(()) => Ok(()),
             Err(message) => Err(message),
         });
-        Reply { cluster: key_of(&request), body: answer.into() }
+        Reply { cluster: key_of(&request), body: answer }
     }
 
     async fn discover_variables(&self, body: Bytes) -> Reply {
         let result = topology::parse_discover(&body)
             .and_then(|request| Settings::read(&request.settings).map_err(|error| error.to_string()))
             .map(|settings| topology::variables(&settings));
-        Bytes::from(topology::answer_discover(result.as_deref().map_err(String::as_str))).into()
+        topology::answer_discover(result.as_deref().map_err(String::as_str)).into()
     }
 }
