@@ -105,7 +105,7 @@ impl Hand {
         let kind = self.world.claims.kind();
         let body = body(&kind, &self.owner(key, cluster), key, cluster, slot, pool, tried);
         let created = self.writer.create(&kind, key.namespace(), &body).await?;
-        let name = claim_key(key, slot);
+        let name = slot.claim_of(key);
         self.memory().remove(&(key.clone(), slot));
         match created {
             Created::New(version) => {
@@ -236,7 +236,7 @@ impl Hand {
     }
 
     fn target(&self, key: &ObjectKey, slot: Slot, claim: &ClaimFacts) -> Target {
-        Target { kind: self.world.claims.kind(), key: claim_key(key, slot), uid: claim.version.uid.clone() }
+        Target { kind: self.world.claims.kind(), key: slot.claim_of(key), uid: claim.version.uid.clone() }
     }
 
     /// A reference that makes deletion automatic and that a move between management clusters rewrites.
@@ -246,10 +246,6 @@ impl Hand {
             "uid": cluster.uid, "controller": true, "blockOwnerDeletion": true,
         })
     }
-}
-
-fn claim_key(key: &ObjectKey, slot: Slot) -> ObjectKey {
-    ObjectKey::namespaced(key.namespace().unwrap_or_default(), slot.claim(key.name()))
 }
 
 fn body(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kit::feed::Seen;
 use kit::telemetry::Metrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -160,7 +161,7 @@ impl Collector for Gauges {
         let unprotected = self.world.clusters.all().into_iter().filter(|(key, cluster)| {
             cluster.annotation(CONTROL_PLANE_SOURCE) == Some(ALLOCATED)
                 && !cluster.deleting
-                && self.world.claims.by("cluster", &key.to_string()).is_empty()
+                && self.world.claims.get(&Slot::CONTROL_PLANE.claim_of(key)) == Seen::Absent
         });
         let count = i64::try_from(unprotected.count()).unwrap_or(i64::MAX);
         let help = "Clusters whose address no claim protects";

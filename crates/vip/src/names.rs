@@ -6,6 +6,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use api::key::ObjectKey;
+
 /// Prefix of every label and annotation.
 pub const PREFIX: &str = "vip.capi.gorizond.io/";
 
@@ -164,6 +166,12 @@ impl Slot {
     #[must_use]
     pub fn claim(self, cluster: &str) -> String {
         format!("{}{cluster}", self.prefix())
+    }
+
+    /// The key of the claim of a Cluster.
+    #[must_use]
+    pub fn claim_of(self, cluster: &ObjectKey) -> ObjectKey {
+        ObjectKey::namespaced(cluster.namespace().unwrap_or_default(), self.claim(cluster.name()))
     }
 
     const fn prefix(self) -> &'static str {

@@ -13,7 +13,7 @@ use kube::{Api, Client};
 
 use crate::config::Config;
 use crate::facts::{ClusterFacts, GLOBAL_POOL_KIND, POOL_KIND, Pool, World, address};
-use crate::names::{CONTROL_PLANE_SOURCE, MANUAL, Slot};
+use crate::names::{ALLOCATED, CONTROL_PLANE_SOURCE, Slot};
 use crate::scene::{Holding, Live, LiveCluster, Scene, Use, User};
 use crate::survey::class_of;
 
@@ -50,7 +50,7 @@ pub fn scene(world: &World, key: &ObjectKey, cluster: &ClusterFacts, config: Arc
 
 fn holding(world: &World, key: &ObjectKey, slot: Slot) -> Option<Holding> {
     let namespace = key.namespace().unwrap_or_default();
-    match world.claims.get(&ObjectKey::namespaced(namespace, slot.claim(key.name()))) {
+    match world.claims.get(&slot.claim_of(key)) {
         Seen::Absent => None,
         Seen::Behind => Some(Holding::Behind),
         Seen::At(claim) => {
@@ -125,7 +125,7 @@ fn uses(world: &World, key: &ObjectKey, cluster: &ClusterFacts, holdings: &BTree
                 continue;
             }
             let endpoint = address(&facts.endpoint.host) == Some(wanted);
-            let manual = facts.annotation(CONTROL_PLANE_SOURCE) == Some(MANUAL);
+            let manual = facts.annotation(CONTROL_PLANE_SOURCE) != Some(ALLOCATED);
             let by = User::Cluster { key: other, port: endpoint.then_some(facts.endpoint.port), manual };
             uses.push(Use { address: wanted, by });
         }
