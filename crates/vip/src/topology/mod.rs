@@ -6,8 +6,8 @@
 //!
 //! Whoever holds the body of a request does this:
 //! 1. [`parse_generate`] or [`parse_validate`], then [`Settings::read`] on its settings;
-//! 2. [`Subject::of`] says which Cluster to look up; the answer is a [`Standing`], read live where a cached one does not
-//!    settle it ([`Standing::settles`]);
+//! 2. [`Subject::of`] says which Cluster to look up; the answer is a [`Standing`], read live where a cached copy has
+//!    no endpoint or is another cluster's;
 //! 3. [`generate`] or [`validate`];
 //! 4. [`answer_generate`] or [`answer_validate`] give the bytes of the answer, failures included.
 //!

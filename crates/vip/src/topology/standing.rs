@@ -65,12 +65,6 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Whether this is enough to answer for the cluster. Otherwise it may be old, and reading the Cluster live may help.
-    #[must_use]
-    pub fn settles(&self, subject: &Subject) -> bool {
-        self.found && !self.is_another(subject) && (self.opted_out || self.vip_only || self.endpoint.is_valid())
-    }
-
     fn is_another(&self, subject: &Subject) -> bool {
         matches!((&subject.uid, &self.uid), (Some(asked), Some(known)) if asked != known)
     }
@@ -138,20 +132,6 @@ mod tests {
     fn one_address_may_be_spelled_in_several_ways() {
         assert!(same_host("2001:DB8:0::1", "2001:db8::1") && same_host("api.example.org", "api.example.org"));
         assert!(!same_host("10.0.0.1", "10.0.0.2") && !same_host("a", "b") && !same_host("10.0.0.1/24", "10.0.0.1"));
-    }
-
-    #[test]
-    fn an_old_copy_of_a_cluster_does_not_settle_a_request() {
-        let subject = Subject { namespace: "a".into(), name: "b".into(), uid: Some("u".into()) };
-        let endpoint = Endpoint { host: "10.0.0.1".into(), port: 6443 };
-        let good = Standing { found: true, uid: Some("u".into()), endpoint, ..Standing::default() };
-        let bare = Standing { endpoint: Endpoint::default(), ..good.clone() };
-        assert!(good.settles(&subject) && Standing { uid: None, ..good.clone() }.settles(&subject));
-        assert!(good.settles(&Subject { uid: None, ..subject.clone() }));
-        assert!(Standing { vip_only: true, ..bare.clone() }.settles(&subject));
-        assert!(Standing { opted_out: true, ..bare.clone() }.settles(&subject));
-        assert!(!bare.settles(&subject) && !Standing { found: false, ..good.clone() }.settles(&subject));
-        assert!(!Standing { uid: Some("x".into()), opted_out: true, ..good }.settles(&subject));
     }
 
     #[test]
