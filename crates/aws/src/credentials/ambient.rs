@@ -238,17 +238,7 @@ impl<'v, G: Fn(&str) -> Option<&'v str>> Context<'_, G> {
             return Err(bad(ConfigError::NoProfile(profile.to_owned())));
         }
         let get = |key| self.profiles.get(profile, key);
-        for (key, why) in [
-            ("credential_process", "no program is run for credentials"),
-            ("sso_session", "single sign-on needs a person and a browser"),
-            ("sso_start_url", "single sign-on needs a person and a browser"),
-            ("mfa_serial", "a second factor needs a person"),
-            ("login_session", "a login needs a person and a browser"),
-        ] {
-            if get(key).is_some() {
-                return Err(bad(ConfigError::Refused { key: key.to_owned(), why }));
-            }
-        }
+        self.profiles.refuse_never(profile).map_err(bad)?;
         let from = match (get("role_arn"), get("source_profile"), get("credential_source")) {
             (Some(_), Some(source), None) if source == profile => Source::Keys(self.keys(profile)?),
             (Some(_), Some(source), None) => self.profile(source, depth + 1)?,

@@ -14,14 +14,18 @@ use crate::port::Keys;
 /// The largest text that is read.
 const LIMIT: usize = 64 * 1024;
 
-/// Keys that would make us run, read or borrow something; `*` at the end stands for any rest.
-const REFUSED: &[(&str, &str)] = &[
+/// Settings that nobody may use, because they run a program or need a person; `*` at the end stands for any rest.
+const NEVER: &[(&str, &str)] = &[
     ("credential_process", "no program is run for credentials"),
-    ("source_profile", "only keys, or a role with a web identity token, are accepted"),
-    ("credential_source", "the identity of this process is not lent out"),
     ("sso_*", "single sign-on needs a person and a browser"),
     ("mfa_serial", "a second factor needs a person"),
     ("login_session", "a login needs a person and a browser"),
+];
+
+/// Settings that a Secret may not use, because they would lend it an identity that is not its own.
+const NOT_LENT: &[(&str, &str)] = &[
+    ("source_profile", "only keys, or a role with a web identity token, are accepted"),
+    ("credential_source", "the identity of this process is not lent out"),
 ];
 
 /// A text that gives no credentials. Values are never quoted.
@@ -197,9 +201,19 @@ impl Profiles {
         (!value.is_empty()).then_some(value)
     }
 
-    /// The names of a profile's settings.
-    pub(crate) fn keys(&self, profile: &str) -> impl Iterator<Item = &str> {
-        self.0.get(profile).into_iter().flat_map(|settings| settings.keys().map(String::as_str))
+    /// Refuses a profile with settings that nobody may use.
+    pub(crate) fn refuse_never(&self, profile: &str) -> Result<(), ConfigError> {
+        self.refuse(profile, NEVER)
+    }
+
+    fn refuse(&self, profile: &str, refused: &[(&str, &'static str)]) -> Result<(), ConfigError> {
+        for key in self.0.get(profile).into_iter().flat_map(BTreeMap::keys) {
+            let fits = |pattern: &str| pattern.strip_suffix('*').map_or(key == pattern, |start| key.starts_with(start));
+            if let Some((_, why)) = refused.iter().find(|(pattern, _)| fits(pattern)) {
+                return Err(ConfigError::Refused { key: key.chars().take(64).collect(), why });
+            }
+        }
+        Ok(())
     }
 
     /// The keys of a profile, if it has them.
@@ -212,11 +226,7 @@ impl Profiles {
             (None, None) => Ok(None),
             (Some(_), None) => Err(ConfigError::Half { has: "aws_access_key_id", lacks: "aws_secret_access_key" }),
             (None, Some(_)) => Err(ConfigError::Half { has: "aws_secret_access_key", lacks: "aws_access_key_id" }),
-            (Some(id), Some(secret)) => Ok(Some(Keys {
-                id: id.to_owned(),
-                secret: Secret::new(secret.to_owned()),
-                session: get("aws_session_token").map(|token| Secret::new(token.to_owned())),
-            })),
+            (Some(id), Some(secret)) => Ok(Some(keys_of(id, secret, get("aws_session_token")))),
         }
     }
 }
@@ -247,12 +257,8 @@ pub fn from_config_text(text: &str, allowed: &TokenPaths) -> Result<Source, Conf
     if !profiles.has(PROFILE) {
         return Err(ConfigError::NoProfile(PROFILE.to_owned()));
     }
-    for key in profiles.keys(PROFILE) {
-        let fits = |pattern: &str| pattern.strip_suffix('*').map_or(key == pattern, |start| key.starts_with(start));
-        if let Some((_, why)) = REFUSED.iter().find(|(pattern, _)| fits(pattern)) {
-            return Err(ConfigError::Refused { key: key.chars().take(64).collect(), why });
-        }
-    }
+    profiles.refuse(PROFILE, NEVER)?;
+    profiles.refuse(PROFILE, NOT_LENT)?;
     let keys = profiles.static_keys(PROFILE)?;
     let role = web_identity(&profiles, PROFILE)?;
     match (keys, role) {
@@ -281,27 +287,31 @@ pub(crate) fn web_identity(profiles: &Profiles, profile: &str) -> Result<Option<
     }
 }
 
+/// A key of a Secret that is there and not blank.
+fn text_of<'a>(data: &'a BTreeMap<String, Vec<u8>>, key: &'static str) -> Result<Option<&'a str>, SecretError> {
+    let Some(bytes) = data.get(key) else { return Ok(None) };
+    let text = std::str::from_utf8(bytes).map_err(|_| SecretError::NotText(key))?.trim();
+    Ok((!text.is_empty()).then_some(text))
+}
+
+fn keys_of(id: &str, secret: &str, session: Option<&str>) -> Keys {
+    let secret_of = |text: &str| Secret::new(text.to_owned());
+    Keys { id: id.to_owned(), secret: secret_of(secret), session: session.map(secret_of) }
+}
+
 /// Credentials from the data of a Secret: the key `credentials` as shared-config text, else the two keys by name.
 ///
 /// # Errors
 /// When neither is there, or what is there is not usable.
 pub fn from_secret(data: &BTreeMap<String, Vec<u8>>, allowed: &TokenPaths) -> Result<Source, SecretError> {
-    let text = |key: &'static str| -> Result<Option<&str>, SecretError> {
-        let Some(bytes) = data.get(key) else { return Ok(None) };
-        let text = std::str::from_utf8(bytes).map_err(|_| SecretError::NotText(key))?.trim();
-        Ok((!text.is_empty()).then_some(text))
-    };
+    let text = |key| text_of(data, key);
     if let Some(config) = text("credentials")? {
         return from_config_text(config, allowed).map_err(SecretError::Config);
     }
     let (Some(id), Some(secret)) = (text("aws_access_key_id")?, text("aws_secret_access_key")?) else {
         return Err(SecretError::Nothing);
     };
-    Ok(Source::Keys(Keys {
-        id: id.to_owned(),
-        secret: Secret::new(secret.to_owned()),
-        session: text("aws_session_token")?.map(|token| Secret::new(token.to_owned())),
-    }))
+    Ok(Source::Keys(keys_of(id, secret, text("aws_session_token")?)))
 }
 
 /// Credentials from the Secret of an AWSClusterStaticIdentity.
@@ -309,14 +319,9 @@ pub fn from_secret(data: &BTreeMap<String, Vec<u8>>, allowed: &TokenPaths) -> Re
 /// # Errors
 /// When a key is missing or not text.
 pub fn from_static_identity(data: &BTreeMap<String, Vec<u8>>) -> Result<Source, SecretError> {
-    let text = |key: &'static str| -> Result<Option<String>, SecretError> {
-        let Some(bytes) = data.get(key) else { return Ok(None) };
-        let text = std::str::from_utf8(bytes).map_err(|_| SecretError::NotText(key))?.trim();
-        Ok((!text.is_empty()).then(|| text.to_owned()))
-    };
-    let id = text("AccessKeyID")?.ok_or(SecretError::Missing("AccessKeyID"))?;
-    let secret = text("SecretAccessKey")?.ok_or(SecretError::Missing("SecretAccessKey"))?;
-    Ok(Source::Keys(Keys { id, secret: Secret::new(secret), session: text("SessionToken")?.map(Secret::new) }))
+    let need = |key| text_of(data, key)?.ok_or(SecretError::Missing(key));
+    let (id, secret) = (need("AccessKeyID")?, need("SecretAccessKey")?);
+    Ok(Source::Keys(keys_of(id, secret, text_of(data, "SessionToken")?)))
 }
 
 #[cfg(test)]

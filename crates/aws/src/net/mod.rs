@@ -153,7 +153,9 @@ impl Client {
 
 impl Sts for Client {
     async fn get_caller_identity(&self) -> Answer<CallerIdentity> {
-        sts::get_caller_identity(&self.sts).await
+        let caller = sts::get_caller_identity(&self.sts).await?;
+        self.provider.learn(&caller.account);
+        Ok(caller)
     }
 
     async fn assume_role(&self, request: &AssumeRole) -> Answer<Credentials> {

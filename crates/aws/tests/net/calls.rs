@@ -1,15 +1,20 @@
 //! One call: what is sent, what is repeated, what comes back.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws::errors::{Cause, Kind};
+use aws::limits::Limits;
 use aws::port::{AllocateHosts, Ec2, HostQuery, HostShape, ModifyHosts, Sts, Switch, Tags};
 use http::Method;
 use kit::class::chain;
+use kit::clock::Clock;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use crate::support::{answer, aws, bytes, client, keys, ok, quick, refused, scope, serve, silence};
+use tokio::time::Instant;
+
+use crate::support::{answer, aws, aws_within, bytes, client, keys, ok, quick, refused, scope, serve, silence};
 
 const HOST: &str = "h-0123456789abcdef0";
 
@@ -92,6 +97,27 @@ async fn a_release_of_unknown_outcome_is_not_repeated_but_a_throttled_one_is() {
     .await;
     let judged = client(&fake).ec2().release_hosts(&host).await.unwrap();
     assert_eq!((judged.verdict(&host[0]), fake.asked().len()), (Some(Ok(())), 2));
+}
+
+#[tokio::test]
+async fn a_throttled_client_slows_down() {
+    let arrivals: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let (seen, clock) = (arrivals.clone(), Clock::system());
+    let fake = serve(move |_, before| {
+        seen.lock().unwrap().push(clock.instant());
+        match before {
+            0 => refused(503, "RequestLimitExceeded", "slow down"),
+            _ => ok("DescribeRegions", "<regionInfo/>"),
+        }
+    })
+    .await;
+    let aws = aws_within(Limits::Published, |_| {});
+    let client = aws.client(&scope(keys("AKIDEXAMPLE", None), &fake.url, &fake.url)).unwrap();
+    client.ec2().describe_regions().await.unwrap();
+    let arrivals = arrivals.lock().unwrap().clone();
+    let apart = arrivals[1] - arrivals[0];
+    // Half of ten per second: the next token takes a fifth of a second, although dozens were left before.
+    assert!(apart >= Duration::from_millis(190), "{apart:?}");
 }
 
 #[tokio::test]

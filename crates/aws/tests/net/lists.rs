@@ -30,6 +30,13 @@ async fn all_pages_are_read_until_the_token_is_missing_or_empty() {
 }
 
 #[tokio::test]
+async fn a_large_answer_is_read_whole() {
+    let fake = serve(|_, _| types(0..8000, "")).await;
+    let found = client(&fake).ec2().describe_instance_types(&TypeQuery::All).await.unwrap();
+    assert_eq!(found.types.len(), 8000);
+}
+
+#[tokio::test]
 async fn a_list_in_a_circle_is_an_error() {
     let fake =
         serve(|_, before| types(0..1, ["<nextToken>a</nextToken>", "<nextToken>b</nextToken>"][before % 2])).await;

@@ -135,8 +135,12 @@ pub fn quick() -> Aws {
 }
 
 pub fn aws(change: impl FnOnce(&mut Timing)) -> Aws {
+    aws_within(Limits::Unlimited, change)
+}
+
+pub fn aws_within(limits: Limits, change: impl FnOnce(&mut Timing)) -> Aws {
     let mut options = Options::new("berth/0.0.0-test");
-    options.limits = Limits::Unlimited;
+    options.limits = limits;
     options.timing.pause = Duration::from_millis(1);
     options.timing.attempt = Duration::from_secs(10);
     change(&mut options.timing);

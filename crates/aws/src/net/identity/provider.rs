@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use api::names::AccountId;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -65,6 +67,7 @@ pub struct Provider {
     how: How,
     clock: Clock,
     state: Mutex<State>,
+    account: OnceLock<AccountId>,
 }
 
 #[derive(Default)]
@@ -77,7 +80,7 @@ struct State {
 
 impl Provider {
     pub(crate) fn new(source: Source, how: How, clock: Clock) -> Self {
-        Self { source, how, clock, state: Mutex::default() }
+        Self { source, how, clock, state: Mutex::default(), account: OnceLock::new() }
     }
 
     /// Where the credentials come from.
@@ -89,7 +92,8 @@ impl Provider {
     /// Credentials that hold for at least some minutes more, fetched if need be.
     pub(crate) async fn get(&self) -> Result<Given, CredentialsError> {
         if let How::Keys(keys) = &self.how {
-            return Ok(Given { keys: keys.clone(), owner: keys.id.clone() });
+            let owner = self.account.get().map_or_else(|| keys.id.clone(), ToString::to_string);
+            return Ok(Given { keys: keys.clone(), owner });
         }
         let mut state = self.state.lock().await;
         let (now, instant) = (self.clock.now(), self.clock.instant());
@@ -133,6 +137,11 @@ impl Provider {
         }
     }
 
+    /// STS said whose these credentials are: from now on they share the request limits of their account.
+    pub(crate) fn learn(&self, account: &AccountId) {
+        self.account.get_or_init(|| account.clone());
+    }
+
     /// The service does not accept these keys any more; gives whether there may be others.
     pub(crate) async fn forget(&self, used: &Keys) -> bool {
         if matches!(self.how, How::Keys(_)) {
@@ -152,7 +161,7 @@ impl Provider {
     }
 
     fn given(&self, credentials: &Credentials) -> Given {
-        let account = credentials.account.as_ref().or(self.source.account());
+        let account = credentials.account.as_ref().or(self.source.account()).or(self.account.get());
         // Keys of a session change every hour; the source does not.
         let owner = account.map_or_else(|| self.source.describe(), ToString::to_string);
         Given { keys: credentials.keys.clone(), owner }
@@ -334,6 +343,9 @@ mod tests {
         assert_eq!(id(&provider).await, "two");
         let fixed = Provider::new(Source::Keys(one.clone()), How::Keys(one.clone()), clock);
         assert!(!fixed.forget(&one).await, "keys that stay cannot be renewed");
+        assert_eq!(fixed.get().await.unwrap().owner, "one");
+        fixed.learn(&"123456789012".parse().unwrap());
+        assert_eq!(fixed.get().await.unwrap().owner, "123456789012", "limits are those of the account");
     }
 
     #[test]
