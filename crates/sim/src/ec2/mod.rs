@@ -51,7 +51,8 @@ pub struct Options {
     pub tls: Option<KeyPair>,
     /// Chance comes from this number alone.
     pub seed: u64,
-    /// The world's first moment; the machine's time when not given.
+    /// The world's first moment; the machine's time when not given. Clients must sign with the same time, unless
+    /// [`Settings::max_skew`] is off.
     pub time: Option<Timestamp>,
     /// The world's time moves only by hand.
     pub frozen: bool,

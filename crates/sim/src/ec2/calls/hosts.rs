@@ -183,7 +183,6 @@ fn check_quota(call: &Call<'_>, family: &str, quantity: u32) -> Result<(), Refus
 const FILTERS: &[&str] = &[
     "auto-placement",
     "availability-zone",
-    "availability-zone-id",
     "client-token",
     "host-reservation-id",
     "instance-type",
@@ -202,7 +201,6 @@ pub(super) fn describe(call: &mut Call<'_>, xml: &mut Xml) -> Result<(), Refusal
     let visible =
         |host: &Host| host.allocated <= view && host.released(view).is_none_or(|released| view < later(released, keep));
     all_found(&ids, |id| call.place.hosts.get(id).is_some_and(visible), "InvalidHostID.NotFound", "host")?;
-    let region = call.place.region;
     let found: Vec<&Host> = call
         .place
         .hosts
@@ -214,7 +212,6 @@ pub(super) fn describe(call: &mut Call<'_>, xml: &mut Xml) -> Result<(), Refusal
                 match name {
                     "auto-placement" => one(on(host.auto_placement)),
                     "availability-zone" => one(&host.zone),
-                    "availability-zone-id" => region.zone_id(&host.zone).into_iter().collect(),
                     "client-token" => host.client_token.iter().cloned().collect(),
                     "host-reservation-id" => host.reservation.iter().cloned().collect(),
                     "instance-type" => match &host.kind {

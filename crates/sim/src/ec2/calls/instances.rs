@@ -31,7 +31,6 @@ const FILTERS: &[&str] = &[
     "reservation-id",
     "subnet-id",
     "tag-key",
-    "tag-value",
     "tag:",
     "tenancy",
     "vpc-id",

@@ -91,6 +91,49 @@ pub(crate) fn find(action: &str) -> Option<Handler> {
     })
 }
 
+/// Refuses parameters that exist and are not modelled.
+pub(crate) fn check_modelled(call: &Call<'_>) -> Result<(), Refusal> {
+    shared::not_modelled(&call.fields, not_modelled(call.action))
+}
+
+fn not_modelled(action: &str) -> &'static [&'static str] {
+    match action {
+        "AllocateHosts" => &["CpuOptions"],
+        "ModifyNetworkInterfaceAttribute" => &[
+            "AssociatePublicIpAddress",
+            "AssociatedSubnetId",
+            "Attachment",
+            "ConnectionTrackingSpecification",
+            "EnablePrimaryIpv6",
+            "EnaSrdSpecification",
+        ],
+        "RunInstances" => &[
+            "AdditionalInfo",
+            "CapacityReservationSpecification",
+            "CpuOptions",
+            "CreditSpecification",
+            "ElasticGpuSpecification",
+            "ElasticInferenceAccelerator",
+            "EnablePrimaryIpv6",
+            "EnclaveOptions",
+            "HibernationOptions",
+            "InstanceMarketOptions",
+            "Ipv6Address",
+            "Ipv6AddressCount",
+            "KernelId",
+            "LaunchTemplate",
+            "LicenseSpecification",
+            "NetworkPerformanceOptions",
+            "Operator",
+            "PrivateIpAddress",
+            "RamdiskId",
+            "SecondaryInterface",
+            "SecurityGroup",
+        ],
+        _ => &[],
+    }
+}
+
 impl Call<'_> {
     /// Takes `MaxResults` and `NextToken`.
     pub(crate) fn paging(&mut self, least: u32, most: u32) -> Result<Paging, Refusal> {

@@ -11,6 +11,18 @@ use super::super::world::time::History;
 /// The most tags of one resource.
 const MOST_TAGS: usize = 50;
 
+/// Parameters the service knows and the simulator does not model are refused, so that no test relies on them by mistake;
+/// with another code than unknown ones, so that nobody takes them for a typing error.
+pub(super) fn not_modelled(fields: &Fields, names: &[&str]) -> Result<(), Refusal> {
+    match names.iter().find(|name| fields.has(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let text = format!("The simulator does not model the parameter {}", fields.path(name));
+            Err(Refusal::bad("UnsupportedOperation", text))
+        }
+    }
+}
+
 /// Checks the form of ids: a prefix, then 8 or 17 hex digits.
 pub(super) fn check_ids(ids: &[String], prefix: &str, code: &str) -> Result<(), Refusal> {
     for id in ids {

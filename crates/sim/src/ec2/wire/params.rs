@@ -45,7 +45,9 @@ impl Fields {
         }
     }
 
-    fn path(&self, name: &str) -> String {
+    /// The whole name of a parameter of this level.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
     }
 

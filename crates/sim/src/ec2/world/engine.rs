@@ -321,10 +321,12 @@ impl World {
             subject,
             quirks,
         };
-        let mut result = Ok(());
+        let mut result = calls::check_modelled(&call);
         let body = Xml::document(&format!("{action}Response"), EC2_NAMESPACE, |xml| {
             xml.text("requestId", request_id);
-            result = handler(&mut call, xml);
+            if result.is_ok() {
+                result = handler(&mut call, xml);
+            }
         });
         result.map(|()| body)
     }

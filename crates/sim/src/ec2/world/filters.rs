@@ -60,12 +60,11 @@ impl Filters {
     }
 }
 
-/// The values of the tag filters `tag-key`, `tag-value` and `tag:<key>`; `None` for other names.
+/// The values of the tag filters `tag-key` and `tag:<key>`; `None` for other names.
 #[must_use]
 pub fn tag_values(name: &str, tags: &BTreeMap<String, String>) -> Option<Vec<String>> {
     match name {
         "tag-key" => Some(tags.keys().cloned().collect()),
-        "tag-value" => Some(tags.values().cloned().collect()),
         _ => name.strip_prefix("tag:").map(|key| tags.get(key).cloned().into_iter().collect()),
     }
 }

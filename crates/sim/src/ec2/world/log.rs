@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::Timestamp;
 
 /// How many requests are kept.
-const KEPT: usize = 200_000;
+const KEPT: usize = 50_000;
 
 /// Parameters whose values are not kept.
 const SECRET: [&str; 2] = ["UserData", "WebIdentityToken"];
@@ -53,6 +53,7 @@ impl Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     entries: VecDeque<Entry>,
+    by_action: BTreeMap<String, usize>,
     count: u64,
 }
 
@@ -66,6 +67,7 @@ impl Log {
                 *value = format!("*** {} bytes", value.len());
             }
         }
+        *self.by_action.entry(entry.action.clone()).or_default() += 1;
         if self.entries.len() == KEPT {
             self.entries.pop_front();
         }
@@ -78,14 +80,15 @@ impl Log {
         self.entries.iter().cloned().collect()
     }
 
-    /// How many requests of an operation came, whatever their answer.
+    /// How many requests of an operation came, whatever their answer and whether or not they are still kept.
     #[must_use]
     pub fn count(&self, action: &str) -> usize {
-        self.entries.iter().filter(|entry| entry.action == action).count()
+        self.by_action.get(action).copied().unwrap_or(0)
     }
 
     /// Forgets all; numbers go on.
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.by_action.clear();
     }
 }

@@ -9,32 +9,30 @@ use super::super::super::world::instance::MetadataOptions;
 use super::super::super::world::place::Tags;
 use super::super::Call;
 use super::super::instances::metadata;
-use super::super::shared::{check_ids, tag_specifications};
+use super::super::shared::{check_ids, not_modelled, tag_specifications};
 
-/// Parameters the service knows and the simulator does not model: refused, so that no test relies on them by mistake.
-const NOT_MODELLED: &[&str] = &[
-    "AdditionalInfo",
-    "CapacityReservationSpecification",
-    "CpuOptions",
-    "CreditSpecification",
-    "ElasticGpuSpecification",
-    "ElasticInferenceAccelerator",
-    "EnablePrimaryIpv6",
-    "EnclaveOptions",
-    "HibernationOptions",
-    "InstanceMarketOptions",
-    "Ipv6Address",
+/// Of a network interface.
+const INTERFACE_NOT_MODELLED: &[&str] = &[
+    "AssociateCarrierIpAddress",
+    "ConnectionTrackingSpecification",
+    "EnaQueueCount",
+    "EnaSrdSpecification",
+    "Ipv4Prefix",
+    "Ipv4PrefixCount",
     "Ipv6AddressCount",
-    "KernelId",
-    "LaunchTemplate",
-    "LicenseSpecification",
-    "NetworkPerformanceOptions",
-    "Operator",
+    "Ipv6Addresses",
+    "Ipv6Prefix",
+    "Ipv6PrefixCount",
+    "NetworkInterfaceId",
+    "PrimaryIpv6",
     "PrivateIpAddress",
-    "RamdiskId",
-    "SecondaryInterface",
-    "SecurityGroup",
+    "PrivateIpAddresses",
+    "SecondaryPrivateIpAddressCount",
 ];
+
+/// Of a volume.
+const EBS_NOT_MODELLED: &[&str] =
+    &["AvailabilityZone", "AvailabilityZoneId", "EbsCardIndex", "OutpostArn", "VolumeInitializationRate"];
 
 /// A launch as it was asked for.
 pub(super) struct Wish {
@@ -75,10 +73,6 @@ pub(super) struct Device {
 pub(super) fn wish(call: &mut Call<'_>) -> Result<Wish, Refusal> {
     let region = call.place.region;
     let fields = &mut call.fields;
-    if let Some(name) = NOT_MODELLED.iter().find(|name| fields.has(name)) {
-        let text = format!("The simulator does not model the parameter {name}");
-        return Err(Refusal::bad("UnsupportedOperation", text));
-    }
     let least = fields.number("MinCount", 1, 1_000)?.ok_or_else(|| Refusal::missing("MinCount"))?;
     let most = fields.number("MaxCount", 1, 1_000)?.ok_or_else(|| Refusal::missing("MaxCount"))?;
     if least > most {
@@ -113,6 +107,7 @@ pub(super) fn wish(call: &mut Call<'_>) -> Result<Wish, Refusal> {
     let (mut subnet, mut groups) = (fields.text("SubnetId")?, fields.texts("SecurityGroupId")?);
     let (mut public_ip, mut description) = (None, String::new());
     for (at, mut interface) in fields.groups("NetworkInterface")?.into_iter().enumerate() {
+        not_modelled(&interface, INTERFACE_NOT_MODELLED)?;
         if at > 0 {
             return Err(Refusal::bad(
                 "UnsupportedOperation",
@@ -191,12 +186,7 @@ fn placement(fields: &mut Fields, zone_of: impl Fn(&str) -> Option<String>) -> R
         }
         return Err(Refusal::bad("InvalidPlacementGroup.Unknown", "The placement group is unknown"));
     }
-    for name in ["HostResourceGroupArn", "PartitionNumber", "SpreadDomain", "GroupId"] {
-        if group.has(name) {
-            let text = format!("The simulator does not model the parameter Placement.{name}");
-            return Err(Refusal::bad("UnsupportedOperation", text));
-        }
-    }
+    not_modelled(&group, &["HostResourceGroupArn", "PartitionNumber", "SpreadDomain", "GroupId"])?;
     let zone = match (group.text("AvailabilityZone")?, group.text("AvailabilityZoneId")?) {
         (Some(_), Some(_)) => {
             return Err(Refusal::combination(
@@ -229,7 +219,9 @@ fn devices(fields: &mut Fields) -> Result<Vec<Device>, Refusal> {
     let mut devices = Vec::new();
     for mut mapping in fields.groups("BlockDeviceMapping")? {
         let name = mapping.required("DeviceName")?;
+        not_modelled(&mapping, &["NoDevice", "VirtualName"])?;
         let mut ebs = mapping.group("Ebs")?;
+        not_modelled(&ebs, EBS_NOT_MODELLED)?;
         let kind = ebs
             .one_of("VolumeType", &["standard", "io1", "io2", "gp2", "sc1", "st1", "gp3"])?
             .unwrap_or_else(|| "gp2".to_owned());
