@@ -11,7 +11,7 @@ ARGS ?=
 STEP := hack/step
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sandbox test lint plane capi bench crds chart book clean bins checks
+.PHONY: help demo sandbox test lint plane capi bench crds chart book foreign clean bins checks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ chart: ## render deploy/ from the Helm chart and check both (builds helm the fir
 
 book: ## build the book (builds mdbook the first time)
 	@hack/book build
+
+foreign: ## cross our EC2 client and simulator with boto3 and moto (installs them the first time)
+	@hack/foreign-ec2 simulator
+	@hack/foreign-ec2 client
 
 # The same selection as in `checks`: another one would have other features and build every dependency again.
 bins:
