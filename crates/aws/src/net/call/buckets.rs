@@ -13,6 +13,10 @@ use crate::limits::{Limits, Size};
 /// Buckets that are remembered; those that nobody uses make room.
 const REMEMBERED: usize = 4096;
 
+/// Part of a bucket that is left unused: a request that travels faster than the one before it arrives at the service
+/// before the token we counted on. A twenty-fifth forgives 0.4 s at the usual ratio of size and rate, and costs that once.
+const SPARE: u32 = 25;
+
 /// Which bucket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -69,7 +73,9 @@ impl Buckets {
         }
         let limiter = |size: Size| Limiter::new(self.clock.clone(), size.burst, size.per_second);
         let rates = self.limits.of(operation, narrow);
-        let pair = Arc::new(Pair { requests: limiter(rates.requests), resources: rates.resources.map(limiter) });
+        let spare = rates.requests.burst.div_ceil(SPARE);
+        let requests = Size { burst: rates.requests.burst.saturating_sub(spare).max(1), ..rates.requests };
+        let pair = Arc::new(Pair { requests: limiter(requests), resources: rates.resources.map(limiter) });
         pairs.insert(key, Arc::clone(&pair));
         pair
     }
@@ -92,7 +98,7 @@ mod tests {
         let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
         let buckets = Buckets::new(clock.clone(), Limits::Shipped);
         let here = buckets.of("1", &region("us-east-1"), "AllocateHosts", true);
-        for _ in 0..5 {
+        for _ in 0..4 {
             here.turn(1, Priority::Background).await.unwrap();
         }
         let begin = clock.instant();
@@ -118,14 +124,15 @@ mod tests {
             pair.turn(1, Priority::Background).await.unwrap();
         }
         let spent = (clock.instant() - begin).as_secs_f64();
-        assert!((497.0..499.0).contains(&spent), "{spent}");
+        // The floor of the published bucket is 497.5 s, that of hosts below 190 s.
+        assert!((497.5..498.5).contains(&spent), "{spent}");
         let pair = buckets.of("1", &region("us-east-1"), "AllocateHosts", true);
         let begin = clock.instant();
         for _ in 0..1000 {
             pair.turn(1, Priority::Background).await.unwrap();
         }
         let spent = (clock.instant() - begin).as_secs_f64();
-        assert!((189.0..191.0).contains(&spent), "{spent}");
+        assert!((190.0..191.0).contains(&spent), "{spent}");
     }
 
     #[tokio::test(start_paused = true)]
