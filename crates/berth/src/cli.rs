@@ -33,6 +33,8 @@ pub enum Command {
     Run(Box<RunOptions>),
     /// Check a cluster: access, kinds, rights, webhooks, leadership. Says how to fix what is wrong.
     Doctor(DoctorOptions),
+    /// Take the hooks back from Cluster API before Berth is removed; refused while a ClusterClass names one.
+    Unregister(UnregisterOptions),
     /// Print, write or check the CustomResourceDefinitions of Berth's own kinds.
     Crds(GenerateOptions),
     /// Print, write or check the rules Berth needs, generated from the rooms' own lists of calls.
@@ -186,6 +188,19 @@ pub struct DoctorOptions {
     pub namespace: String,
     #[command(flatten)]
     pub output: OutputOptions,
+}
+
+/// Flags of `berth unregister`.
+#[derive(Args, Debug)]
+pub struct UnregisterOptions {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Name of the ExtensionConfig
+    #[arg(long, value_name = "NAME", default_value = "vip-allocator")]
+    pub name: String,
+    /// Do it although ClusterClasses name its handlers: their clusters are not reconciled any more
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// How results are printed.

@@ -3,6 +3,7 @@
 mod cli;
 mod doctor;
 mod generate;
+mod registration;
 mod rooms;
 mod run;
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let code = match cli.command {
         Command::Run(options) => on_runtime(run::run(*options)),
         Command::Doctor(options) => on_runtime(doctor::doctor(options)),
+        Command::Unregister(options) => on_runtime(registration::unregister(options)),
         Command::Crds(options) => finish(generate::crds(&options)),
         Command::Rbac(options) => finish(generate::rbac(&options)),
         Command::Webhooks(options) => finish(generate::webhooks(&options)),

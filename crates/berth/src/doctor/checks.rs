@@ -13,7 +13,7 @@ use kit::rights::Reach;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::{Check, Level};
+use super::{Check, Level, vip};
 use crate::rooms;
 
 /// The oldest server whose fields we rely on.
@@ -29,6 +29,7 @@ pub async fn all(client: &Client, namespace: &str) -> Vec<Check> {
         checks.push(rights(client, namespace).await);
         checks.push(webhooks(client).await);
         checks.push(leadership(client, namespace).await);
+        checks.extend(vip::all(client).await);
     }
     checks
 }

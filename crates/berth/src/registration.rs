@@ -1,0 +1,137 @@
+//! How Cluster API knows Berth's hooks: the ExtensionConfig, who relies on it, and taking it back in the right order.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use api::key::ObjectKey;
+use api::meta::{Versioned, View};
+use api::views::ClusterClass;
+use kit::clock::Clock;
+use kit::kinds::{Kind, Kinds};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Preconditions};
+use kube::{Client, ResourceExt};
+
+use crate::cli::UnregisterOptions;
+
+/// How long a deleted ExtensionConfig may take to go.
+const GONE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(250);
+/// Classes read at once.
+const PAGE: u32 = 100;
+
+/// ExtensionConfigs at whichever version is served; none without Cluster API.
+pub async fn configs(client: &Client) -> Result<Option<Api<DynamicObject>>, Box<kube::Error>> {
+    let kind = Kind {
+        group: "runtime.cluster.x-k8s.io".to_owned(),
+        version: String::new(),
+        kind: "ExtensionConfig".to_owned(),
+        plural: "extensionconfigs".to_owned(),
+    };
+    let versions = kind.at(&["v1beta2", "v1alpha1"]);
+    let served = Kinds::new(client.clone()).first_served(&versions).await?;
+    Ok(served.map(|kind| Api::all_with(client.clone(), &kind.resource())))
+}
+
+/// Every ClusterClass that Cluster API knows.
+pub async fn classes(client: &Client) -> Result<Vec<ClusterClass>, Box<kube::Error>> {
+    let versions = Kind::of::<ClusterClass>().at(ClusterClass::VERSIONS);
+    let Some(kind) = Kinds::new(client.clone()).first_served(&versions).await?.cloned() else { return Ok(Vec::new()) };
+    let api: Api<Versioned<ClusterClass>> = Api::all_with(client.clone(), &kind.resource());
+    let (mut all, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+    loop {
+        let page = api.list(&params).await.map_err(Box::new)?;
+        all.extend(page.items.into_iter().map(|class| class.0));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// The classes that name a handler of this ExtensionConfig, each with those handlers.
+pub fn referrers(classes: &[ClusterClass], config: &str) -> BTreeMap<ObjectKey, Vec<String>> {
+    let mut found = BTreeMap::new();
+    for class in classes {
+        let external = class.spec.patches.iter().filter_map(|patch| patch.external.as_ref());
+        let named = external.flat_map(|e| [&e.generate_patches, &e.validate_topology, &e.discover_variables]).flatten();
+        let ours = |handler: &&String| handler.split_once('.').is_some_and(|(_, name)| name == config);
+        let handlers: Vec<String> = named.filter(ours).cloned().collect();
+        if !handlers.is_empty() {
+            found.insert(ObjectKey::of(class), handlers);
+        }
+    }
+    found
+}
+
+/// Deletes the ExtensionConfig and waits until it is gone, unless a ClusterClass still relies on it.
+pub async fn unregister(options: UnregisterOptions) -> anyhow::Result<()> {
+    let agent = concat!("berth-unregister/", env!("CARGO_PKG_VERSION"));
+    let client = crate::connect(&options.cluster, agent).await?;
+    let mut out = std::io::stdout();
+    let Some(configs) = configs(&client).await.context("asking whether Cluster API is there")? else {
+        writeln!(out, "Cluster API is not installed; there is nothing to take back")?;
+        return Ok(());
+    };
+    let name = &options.name;
+    let Some(config) = configs.get_opt(name).await.with_context(|| format!("reading ExtensionConfig {name}"))? else {
+        writeln!(out, "there is no ExtensionConfig {name}")?;
+        return Ok(());
+    };
+    let classes = classes(&client).await.context("reading ClusterClasses")?;
+    let referrers = referrers(&classes, name);
+    if !referrers.is_empty() && !options.force {
+        let lines: Vec<String> =
+            referrers.iter().map(|(key, names)| format!("  {key}: {}", names.join(", "))).collect();
+        bail!(
+            "ExtensionConfig {name} is still needed: clusters of these ClusterClasses could not be reconciled without \
+             it\n{}\nremove the external patch from them, or repeat with --force",
+            lines.join("\n")
+        );
+    }
+    let uid = config.uid();
+    let preconditions = Preconditions { uid: uid.clone(), resource_version: None };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match configs.delete(name, &params).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => return Err(error).with_context(|| format!("deleting ExtensionConfig {name}")),
+    }
+    let clock = Clock::system();
+    let end = clock.instant() + GONE;
+    while configs.get_opt(name).await?.is_some_and(|found| found.uid() == uid) {
+        if clock.instant() > end {
+            bail!("ExtensionConfig {name} is deleted but not gone after {} s", GONE.as_secs());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    writeln!(out, "ExtensionConfig {name} is gone; Cluster API calls no hook of Berth any more")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn class(name: &str, external: serde_json::Value) -> ClusterClass {
+        let patches = json!([{"name": "inline", "definitions": []}, {"name": "vip", "external": external}]);
+        let class = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass",
+            "metadata": {"name": name, "namespace": "team-a"}, "spec": {"patches": patches}});
+        serde_json::from_value(class).unwrap()
+    }
+
+    #[test]
+    fn a_class_relies_on_the_config_whose_name_ends_its_handlers() {
+        let classes = [
+            class("new", json!({"generatePatchesExtension": "any-name.vip-allocator"})),
+            class("old", json!({"validateExtension": "vip-allocator-validate-topology.vip-allocator"})),
+            class("other", json!({"generatePatchesExtension": "vip-allocator-generate-patches.other"})),
+            class("longer", json!({"generatePatchesExtension": "x.vip-allocator-2"})),
+        ];
+        let found: Vec<String> = referrers(&classes, "vip-allocator").keys().map(ToString::to_string).collect();
+        assert_eq!(found, ["team-a/new", "team-a/old"]);
+        assert!(referrers(&classes, "nobody").is_empty());
+    }
+}

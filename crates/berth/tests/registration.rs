@@ -1,0 +1,127 @@
+//! How Cluster API learns of the hooks and forgets them: the rendered ExtensionConfig on a real API server with the real core
+//! manager, what the doctor says of it, and who may take it back.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::disallowed_methods, reason = "real processes run by the real clock")]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::pinned_kind;
+use serde_json::{Value, json};
+use sim::dock::objects::Class;
+use sim::plane::{self, Plane};
+
+const NAME: &str = "vip-allocator";
+const BOUND: Duration = Duration::from_secs(60);
+
+fn rendered() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/vip/extension-config.yaml");
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap();
+    objects.into_iter().find(|o| o["kind"] == "ExtensionConfig").expect("an ExtensionConfig")
+}
+
+async fn configs(client: &kube::Client, version: &str) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk("runtime.cluster.x-k8s.io", version, "ExtensionConfig");
+    let (resource, _) = pinned_kind(client, &gvk).await.unwrap();
+    Api::all_with(client.clone(), &resource)
+}
+
+/// Exit code, standard output and standard error of a command.
+fn berth(plane: &Plane, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(args).arg("--kubeconfig").arg(plane.kubeconfig_path()).env_remove("KUBECONFIG");
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// One check of the doctor.
+fn check(plane: &Plane, name: &str) -> Value {
+    let (_, out, err) = berth(plane, &["doctor", "-o", "json"]);
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {err}"));
+    let check = report["checks"].as_array().unwrap().iter().find(|check| check["name"] == name).cloned();
+    check.unwrap_or_else(|| panic!("no check {name}: {report}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cluster_api_learns_of_the_hooks_and_forgets_them_in_order() {
+    if plane::for_test("cluster_api_learns_of_the_hooks_and_forgets_them_in_order").is_none() {
+        return;
+    }
+    let plane = Plane::start().unwrap();
+    let client = plane.client().await.unwrap();
+
+    // Without Cluster API there is nothing to check beyond that, and nothing to take back.
+    let found = check(&plane, "cluster api");
+    assert!(found["level"] == "ok" && found["found"].as_str().unwrap().contains("not installed"), "{found}");
+    let (code, out, _) = berth(&plane, &["unregister"]);
+    assert!(code == Some(0) && out.contains("nothing to take back"), "{out}");
+
+    plane::install_crds(&client, sim::dock::kinds::definitions()).await.unwrap();
+    let mut capi = plane::capi(&plane).await.unwrap();
+    assert!(check(&plane, "cluster api")["found"].as_str().unwrap().contains("cluster.x-k8s.io/v1beta2"));
+    let found = check(&plane, "ipam");
+    assert!(
+        found["level"] == "warning" && found["found"].as_str().unwrap().contains("GlobalInClusterIPPool"),
+        "{found}"
+    );
+    let found = check(&plane, "hooks");
+    assert!(found["level"] == "warning" && found["fix"].as_str().unwrap().contains("RuntimeSDK"), "{found}");
+    let (code, out, _) = berth(&plane, &["unregister"]);
+    assert!(code == Some(0) && out.contains("there is no ExtensionConfig"), "{out}");
+
+    // The rendered object passes schema and webhook in both of its versions, and a wrong one does not.
+    let dry = PatchParams::apply("registration-test").dry_run().validation_strict();
+    for version in ["v1beta2", "v1alpha1"] {
+        let mut config = rendered();
+        config["apiVersion"] = json!(format!("runtime.cluster.x-k8s.io/{version}"));
+        config["spec"]["namespaceSelector"] = json!({"matchLabels": {"pool": "vip"}});
+        config["spec"]["settings"] = json!({"defaultPort": "8443"});
+        let api = configs(&client, version).await;
+        api.patch(NAME, &dry, &Patch::Apply(&config)).await.unwrap_or_else(|e| panic!("{version}: {e}"));
+        config["spec"]["setting"] = json!({});
+        assert!(api.patch(NAME, &dry, &Patch::Apply(&config)).await.is_err(), "{version}: an unknown field");
+    }
+
+    // A registration that is there while the manager starts, and that nobody answers, ends the manager after a minute: this is
+    // why it must go before Berth does. So it has to have started.
+    let log = capi.process().log().to_owned();
+    let begun = Instant::now();
+    let started = |line: &str| line.contains("Starting workers") && line.contains("controller=\"extensionconfig\"");
+    while !std::fs::read_to_string(&log).unwrap().lines().any(started) {
+        assert!(begun.elapsed() < BOUND, "{}", capi.process().log_tail());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    // Registered before its Secret is there: Cluster API says so, and the doctor repeats it.
+    plane::apply(&client, &rendered()).await.unwrap();
+    let begun = Instant::now();
+    let found = loop {
+        let found = check(&plane, "hooks");
+        if found["found"].as_str().unwrap().contains("no certificate authority") {
+            break found;
+        }
+        assert!(begun.elapsed() < BOUND, "{found}\n{}", capi.process().log_tail());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert_eq!(found["level"], "failure");
+    assert!(found["fix"].as_str().unwrap().contains("`berth-system/berth-webhook-certs`"), "{found}");
+
+    // A class that names a handler keeps the registration, until somebody insists.
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}});
+    plane::apply(&client, &namespace).await.unwrap();
+    for object in Class::managed("team-a", "dock", NAME).objects() {
+        plane::apply(&client, &object).await.unwrap();
+    }
+    let (code, out, err) = berth(&plane, &["unregister"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("team-a/dock") && err.contains("--force"), "{err}");
+    let v1beta2 = configs(&client, "v1beta2").await;
+    assert!(v1beta2.get_opt(NAME).await.unwrap().is_some(), "a refusal changes nothing");
+    let (code, out, err) = berth(&plane, &["unregister", "--force"]);
+    assert!(code == Some(0) && out.contains("is gone"), "{out} {err}");
+    assert!(v1beta2.get_opt(NAME).await.unwrap().is_none());
+}
