@@ -42,7 +42,7 @@ impl ItemError {
         Self { code: code.to_owned(), message: presentable(code, message) }
     }
 
-    /// From when on a host that is too young may be released, as EC2's own words say ("… any time after <time>.").
+    /// From when on a host that is too young may be released, as EC2's own words say ("… any time after …").
     #[must_use]
     pub fn releasable_after(&self) -> Option<Timestamp> {
         let mut words = self.message.split_whitespace();
