@@ -310,6 +310,10 @@ async fn only_clients_of_the_client_authority_come_in() {
     assert!(attempt(None).await.is_err());
     assert!(attempt(Some(authority.issue("probe"))).await.is_err());
     server.ended().await;
+    assert!(Tls::check_clients(clients.0.pem().as_bytes()).is_ok());
+    for junk in ["", "junk", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        assert!(Tls::check_clients(junk.as_bytes()).is_err(), "{junk}");
+    }
     let bad = Tls::new(Slot::new()).require_clients("junk");
     let server = Server::bind(Options::new("test", "127.0.0.1:0".parse().unwrap())).await.unwrap();
     let error = server.run(Router::new(), Some(bad), CancellationToken::new()).await.unwrap_err();

@@ -51,6 +51,14 @@ impl Tls {
         self
     }
 
+    /// Whether clients can be checked against this CA (PEM), to be told before anything is served.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn check_clients(ca_pem: &[u8]) -> Result<(), TlsError> {
+        authorities(ca_pem).map(drop)
+    }
+
     pub(super) fn config(self) -> Result<RustlsConfig, TlsError> {
         // The provider is named here, so that no order of start-up can leave the process without one.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -60,14 +68,7 @@ impl Tls {
         let builder = match self.client_ca {
             None => builder.with_no_client_auth(),
             Some(pem) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in CertificateDer::pem_slice_iter(&pem) {
-                    roots.add(certificate.map_err(TlsError::ClientCaPem)?).map_err(TlsError::ClientCa)?;
-                }
-                if roots.is_empty() {
-                    return Err(TlsError::NoClientCa);
-                }
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities(&pem)?), provider);
                 builder.with_client_cert_verifier(verifier.build().map_err(TlsError::Verifier)?)
             }
         };
@@ -75,4 +76,12 @@ impl Tls {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(RustlsConfig::from_config(Arc::new(config)))
     }
+}
+
+fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        roots.add(certificate.map_err(TlsError::ClientCaPem)?).map_err(TlsError::ClientCa)?;
+    }
+    if roots.is_empty() { Err(TlsError::NoClientCa) } else { Ok(roots) }
 }
