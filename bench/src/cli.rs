@@ -56,7 +56,7 @@ pub struct Run {
     #[arg(
         long,
         allow_hyphen_values = true,
-        default_value = "run --kubeconfig {kubeconfig} --health-addr {health} --metrics-bind-address {metrics} --webhook-port 0"
+        default_value = "run --kubeconfig {kubeconfig} --health-addr {health} --metrics-bind-address {metrics} --webhook-port 0 --controllers claims"
     )]
     pub subject_args: String,
     /// The command that prints the custom resource definitions; {subject} is filled in.

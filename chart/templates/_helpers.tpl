@@ -18,5 +18,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end }}
 
+{{/* Whether anything is served over TLS. */}}
+{{- define "berth.tls" -}}
+{{- if or .Values.webhook.enabled .Values.vip.runtimeExtension.enabled }}true{{ end -}}
+{{- end }}
+
 {{/* Where cert-manager's Secret is mounted. */}}
 {{- define "berth.certDir" -}}/etc/berth/webhook{{- end }}

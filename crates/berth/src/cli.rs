@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kit::client::Access;
 
+use crate::vip::VipOptions;
+
 const AFTER: &str = "\
 Exit codes:
   0  fine
@@ -99,6 +101,9 @@ pub struct RunOptions {
     /// Feature gates as NAME=true|false, separated by commas
     #[arg(long, value_name = "GATES", value_delimiter = ',', help_heading = "Work")]
     pub feature_gates: Vec<String>,
+    /// Look only at Clusters whose label cluster.x-k8s.io/watch-filter has this value; empty = all
+    #[arg(long, value_name = "VALUE", default_value = "", hide_default_value = true, help_heading = "Work")]
+    pub watch_filter: String,
 
     /// Let one of several replicas decide
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
@@ -152,28 +157,23 @@ pub struct RunOptions {
     pub fault: Vec<String>,
 
     #[command(flatten)]
+    pub vip: VipOptions,
+
+    #[command(flatten)]
     pub later: LaterOptions,
 }
 
 /// Flags of rooms that this build does not have: refused by name, so that nobody believes they did something.
 #[derive(Args, Debug)]
 pub struct LaterOptions {
-    #[arg(long, hide = true, value_name = "PORT")]
-    pub runtime_extension_port: Option<String>,
     #[arg(long, hide = true, value_name = "ENDPOINT")]
     pub aws_endpoint: Vec<String>,
-    #[arg(long, hide = true, value_name = "VALUE")]
-    pub watch_filter: Option<String>,
 }
 
 impl LaterOptions {
     /// The first flag that belongs to a room this build does not have, with what it waits for.
     pub fn refused(&self) -> Option<(&'static str, &'static str)> {
-        let flags = [
-            (self.runtime_extension_port.is_some(), "--runtime-extension-port", "the room `vip`"),
-            (!self.aws_endpoint.is_empty(), "--aws-endpoint", "the rooms `hosts` and `capacity`"),
-            (self.watch_filter.is_some(), "--watch-filter", "a room that reads Cluster API objects"),
-        ];
+        let flags = [(!self.aws_endpoint.is_empty(), "--aws-endpoint", "the rooms `hosts` and `capacity`")];
         flags.into_iter().find(|(set, ..)| *set).map(|(_, flag, room)| (flag, room))
     }
 }
@@ -235,7 +235,7 @@ pub struct GenerateOptions {
 }
 
 /// `90s`, `5m`, `10h`, `250ms` or `0`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let form = || format!("`{text}` is not a duration such as 250ms, 90s, 5m or 10h");
     if text == "0" {
         return Ok(Duration::ZERO);

@@ -6,6 +6,8 @@ mod generate;
 mod registration;
 mod rooms;
 mod run;
+mod serving;
+mod vip;
 
 use std::io::Write;
 use std::process::ExitCode;

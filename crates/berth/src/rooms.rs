@@ -1,10 +1,13 @@
 //! Which rooms there are, which of them this build has, and what each needs.
 
 use kit::admission::{Admission, Webhook};
-use kit::manager::{self, Manager};
+use kit::manager::Manager;
 use kit::rights::Right;
 
 use crate::Usage;
+use crate::cli::RunOptions;
+use crate::serving::Listener;
+use crate::vip;
 
 /// Every room's name; those without an entry in [`BUILT`] are refused by name.
 pub const NAMES: [&str; 6] = ["vip", "claims", "machines", "hosts", "capacity", "clusters"];
@@ -13,8 +16,10 @@ pub const NAMES: [&str; 6] = ["vip", "claims", "machines", "hosts", "capacity", 
 pub struct Room {
     /// Its name in `--controllers`.
     pub name: &'static str,
-    /// Adds it to a manager.
-    pub mount: fn(&Manager) -> Result<(), manager::Error>,
+    /// Checks its flags, before anything is started.
+    pub check: fn(&RunOptions) -> Result<(), Usage>,
+    /// Adds it to a manager; returns what it wants served.
+    pub mount: fn(&Manager, &RunOptions) -> anyhow::Result<Vec<Listener>>,
     /// What it asks of the API server.
     pub rights: &'static [Right],
     /// What it checks at admission.
@@ -24,13 +29,27 @@ pub struct Room {
 }
 
 /// The rooms of this build.
-pub const BUILT: &[Room] = &[Room {
-    name: "claims",
-    mount: claim_kind::mount,
-    rights: claim_kind::rights::RIGHTS,
-    webhooks: claim_kind::admit::WEBHOOKS,
-    admit: claim_kind::admit::register,
-}];
+pub const BUILT: &[Room] = &[
+    Room {
+        name: "vip",
+        check: vip::check,
+        mount: vip::mount,
+        rights: ::vip::rights::RIGHTS,
+        webhooks: &[],
+        admit: |admission| admission,
+    },
+    Room {
+        name: "claims",
+        check: |_| Ok(()),
+        mount: |manager, _| {
+            claim_kind::mount(manager)?;
+            Ok(Vec::new())
+        },
+        rights: claim_kind::rights::RIGHTS,
+        webhooks: claim_kind::admit::WEBHOOKS,
+        admit: claim_kind::admit::register,
+    },
+];
 
 /// The rooms chosen by `--controllers`; all of this build when nothing is chosen.
 pub fn chosen(names: &[String]) -> Result<Vec<&'static Room>, Usage> {

@@ -6,20 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use axum::Router;
-use kit::certs::{CertMetrics, Directory, SelfSigned, SelfSignedOptions, Slot};
 use kit::clock::Clock;
 use kit::feed::Scope;
-use kit::gates::Gates;
+use kit::gates::{Gate, Gates};
 use kit::lease::{self, Candidate, Leadership, Settings, Terms};
 use kit::manager::{Manager, Options, Stage};
-use kit::serve::{self, ServeMetrics, Server, Tls};
+use kit::serve::ServeMetrics;
 use kit::telemetry::{self, Metrics};
 use kube::Client;
 
 use crate::Usage;
 use crate::cli::{LogFormat, RunOptions};
 use crate::rooms::{self, Room};
+use crate::serving::{self, Certificates};
 
 /// Between two attempts to reach the API server at start.
 const KNOCK: Duration = Duration::from_secs(1);
@@ -52,18 +51,25 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let manager = Manager::new(client.clone(), clock.clone(), gates.clone(), metrics.clone(), settings);
     let served = ServeMetrics::register(&metrics);
 
-    plain(&manager, &served, "metrics", plan.metrics, telemetry::metrics_router(metrics.clone())).await?;
-    plain(&manager, &served, "health", plan.health, telemetry::health_router(gates.clone())).await?;
+    serving::plain(&manager, &served, "metrics", plan.metrics, telemetry::metrics_router(metrics.clone())).await?;
+    serving::plain(&manager, &served, "health", plan.health, telemetry::health_router(gates.clone())).await?;
+    let namespace = own_namespace(&client, &options);
+    let mut certificates = Certificates::new(&manager, &options, &namespace);
     if let Some(address) = plan.webhooks {
-        admission(&manager, &served, &options, address).await?;
+        serving::admission(&mut certificates, &served, address).await?;
     }
-    knock(&manager, client.clone());
     if let Some(terms) = plan.terms {
-        stand(&manager, &options, instance, terms);
+        stand(&manager, namespace.clone(), instance, terms);
     }
+    let mut listening = false;
     for room in &plan.rooms {
-        (room.mount)(&manager).with_context(|| format!("mounting the room {}", room.name))?;
+        let mounted = (room.mount)(&manager, &options);
+        for listener in mounted.with_context(|| format!("mounting the room {}", room.name))? {
+            serving::secured(&mut certificates, &served, listener).await?;
+            listening = true;
+        }
     }
+    knock(&manager, client.clone(), !listening);
     let names: Vec<&str> = plan.rooms.iter().map(|room| room.name).collect();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), rooms = names.join(","), "berth started");
     manager.run().await?;
@@ -123,8 +129,12 @@ impl Plan {
             ),
             false => None,
         };
+        let rooms = rooms::chosen(&options.controllers)?;
+        for room in &rooms {
+            (room.check)(options)?;
+        }
         Ok(Self {
-            rooms: rooms::chosen(&options.controllers)?,
+            rooms,
             metrics: bind("--metrics-bind-address", &options.metrics_bind_address)?,
             health: bind("--health-addr", &options.health_addr)?,
             webhooks: (port != 0).then(|| SocketAddr::new(options.webhook_bind_host, port)),
@@ -138,63 +148,12 @@ fn label(flag: &str, name: &str) -> Result<(), Usage> {
     name.parse::<api::names::DnsLabel>().map(drop).map_err(|e| Usage(format!("{flag}: {e}")))
 }
 
-/// Serves plain HTTP, when it is not switched off.
-async fn plain(
-    manager: &Arc<Manager>,
-    metrics: &ServeMetrics,
-    name: &'static str,
-    address: Option<SocketAddr>,
-    router: Router,
-) -> anyhow::Result<()> {
-    let Some(address) = address else { return Ok(()) };
-    let server = Server::bind(serve::Options::new(name, address)).await?.metrics(metrics.clone());
-    // Health and metrics go on to the very end: a probe must be able to see that we are draining.
-    manager.spawn(Stage::Watch, &format!("serve {name}"), |stop| async move {
-        if let Err(error) = server.run(router, None, stop).await {
-            tracing::error!(server = name, error = %kit::class::chain(&error), "serving ended");
-        }
-    });
-    Ok(())
-}
-
-/// Serves admission over TLS, with certificates from a directory or of our own making.
-async fn admission(
-    manager: &Arc<Manager>,
-    metrics: &ServeMetrics,
-    options: &RunOptions,
-    address: SocketAddr,
-) -> anyhow::Result<()> {
-    let server = Server::bind(serve::Options::new("webhooks", address)).await?.metrics(metrics.clone());
-    let server = server.on_failure(kit::admission::failure_answer);
-    let slot = Slot::new();
-    let gate = manager.gates().gate("webhook certificate");
-    let certificates = CertMetrics::register(manager.metrics());
-    let (clock, shared) = (manager.clock().clone(), slot.clone());
-    if options.webhook_self_signed {
-        let mut settings =
-            SelfSignedOptions::for_service(&options.webhook_service, &own_namespace(manager.client(), options));
-        // Addresses have many spellings, and one that the certificate does not give back would be issued for ever.
-        let spelled = |name: &String| name.parse::<IpAddr>().map_or_else(|_| name.clone(), |ip| ip.to_string());
-        settings.names.extend(options.webhook_extra_name.iter().map(spelled));
-        let source = SelfSigned::new(manager.client().clone(), clock, settings, shared, gate, certificates);
-        manager.spawn(Stage::Watch, "webhook certificates", |stop| source.run(stop));
-    } else {
-        let source = Directory::new(&options.webhook_cert_dir, shared, gate, clock, certificates);
-        manager.spawn(Stage::Watch, "webhook certificates", |stop| source.run(stop));
-    }
-    let router = rooms::admission().router()?;
-    manager.spawn(Stage::Serve, "serve webhooks", |stop| async move {
-        if let Err(error) = server.run(router, Some(Tls::new(slot)), stop).await {
-            tracing::error!(server = "webhooks", error = %kit::class::chain(&error), "serving ended");
-        }
-    });
-    Ok(())
-}
-
-/// Not ready before the API server has answered once; later interruptions do not take readiness back.
-fn knock(manager: &Arc<Manager>, client: Client) {
+/// Not ready before the API server has answered once; later interruptions do not take readiness back. Who serves
+/// rooms' own listeners is ready without it: Cluster API ends its own process when it does not reach a hook.
+fn knock(manager: &Arc<Manager>, client: Client, needed: bool) {
     let gate = manager.gates().gate("api server");
-    gate.blocked("not reached yet");
+    let missing = move |gate: &Gate, detail: &str| if needed { gate.blocked(detail) } else { gate.waiting(detail) };
+    missing(&gate, "not reached yet");
     manager.spawn(Stage::Watch, "api server", |stop| async move {
         loop {
             let answer = tokio::select! {
@@ -208,7 +167,7 @@ fn knock(manager: &Arc<Manager>, client: Client) {
                 }
                 Err(error) => {
                     tracing::warn!(error = %kit::class::chain(&error), "API server not reached, trying again");
-                    gate.blocked("the API server does not answer");
+                    missing(&gate, "the API server does not answer");
                 }
             }
             tokio::select! {
@@ -220,8 +179,7 @@ fn knock(manager: &Arc<Manager>, client: Client) {
 }
 
 /// Stands for the lease `berth`: only its holder decides.
-fn stand(manager: &Arc<Manager>, options: &RunOptions, identity: String, terms: Terms) {
-    let namespace = own_namespace(manager.client(), options);
+fn stand(manager: &Arc<Manager>, namespace: String, identity: String, terms: Terms) {
     let settings = Settings { namespace, name: "berth".to_owned(), identity, terms };
     let (candidate, leadership): (_, Leadership) =
         Candidate::new(manager.client().clone(), manager.clock().clone(), settings);

@@ -57,7 +57,7 @@ async fn kubeconfig(plane: &Plane, client: &kube::Client) -> Value {
 }
 
 /// The arguments of the manifest, with loopback addresses in place of the pod's.
-fn arguments(deployment: &Value, health: u16, metrics: u16, webhooks: u16) -> Vec<String> {
+fn arguments(deployment: &Value, [health, metrics, webhooks, hooks]: [u16; 4]) -> Vec<String> {
     let mut args: Vec<String> = Vec::new();
     for arg in deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap() {
         let arg = arg.as_str().unwrap();
@@ -65,11 +65,12 @@ fn arguments(deployment: &Value, health: u16, metrics: u16, webhooks: u16) -> Ve
             "--health-addr" => format!("--health-addr=127.0.0.1:{health}"),
             "--metrics-bind-address" => format!("--metrics-bind-address=127.0.0.1:{metrics}"),
             "--webhook-port" => format!("--webhook-port={webhooks}"),
+            "--runtime-extension-port" => format!("--runtime-extension-port={hooks}"),
             "--shutdown-delay" => "--shutdown-delay=0s".to_owned(),
             _ => arg.to_owned(),
         });
     }
-    args.push("--webhook-bind-host=127.0.0.1".to_owned());
+    args.extend(["--webhook-bind-host=127.0.0.1", "--runtime-extension-bind-host=127.0.0.1"].map(str::to_owned));
     args
 }
 
@@ -110,10 +111,10 @@ async fn the_rendered_manifest_runs_with_the_rendered_rights() {
     std::fs::write(&config, kubeconfig(&plane, &client).await.to_string()).unwrap();
 
     let port = || plane::free_port().unwrap();
-    let (health, metrics, webhooks) = (port(), port(), port());
+    let (health, metrics, webhooks, hooks) = (port(), port(), port(), port());
     let deployment = rest.iter().find(|o| o["kind"] == "Deployment").unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_berth"));
-    command.args(arguments(deployment, health, metrics, webhooks)).arg("--kubeconfig").arg(&config);
+    command.args(arguments(deployment, [health, metrics, webhooks, hooks])).arg("--kubeconfig").arg(&config);
     let log = scratch.path().join("berth.log");
     let mut berth = Process::start("berth", command, &log, None).unwrap();
     plane::wait_http(&mut berth, health, "/healthz", BOUND).await.unwrap();

@@ -83,7 +83,7 @@ pub struct Operator {
 impl Operator {
     /// Starts `berth run` against the plane, its log in `log`.
     pub fn start(program: &Program, plane: &Plane, log: &Path) -> Result<Self> {
-        let (health, metrics, webhooks) = (free_port()?, free_port()?, free_port()?);
+        let (health, metrics, webhooks, hooks) = (free_port()?, free_port()?, free_port()?, free_port()?);
         let mut command = Command::new(program.path());
         command
             .args(["run", "--log-format", "text", "--webhook-bind-host", "127.0.0.1"])
@@ -96,6 +96,10 @@ impl Operator {
             .arg("--webhook-port")
             .arg(webhooks.to_string())
             .arg("--webhook-cert-dir")
+            .arg(plane.webhook_cert_dir()?)
+            .args(["--runtime-extension-bind-host", "127.0.0.1", "--runtime-extension-port"])
+            .arg(hooks.to_string())
+            .arg("--runtime-extension-cert-dir")
             .arg(plane.webhook_cert_dir()?);
         let process = Process::start("berth", command, log, None)?;
         Ok(Self { process, health, metrics, webhooks })

@@ -105,7 +105,7 @@ async fn self_made_certificates_are_made_known_and_the_server_asks_the_webhooks(
     operator.stop().await;
 }
 
-fn put(dir: &Path, certificate: &str, key: &str) {
+pub fn put(dir: &Path, certificate: &str, key: &str) {
     for (name, content) in [("tls.crt", certificate), ("tls.key", key)] {
         std::fs::write(dir.join(format!("{name}.new")), content).unwrap();
         std::fs::rename(dir.join(format!("{name}.new")), dir.join(name)).unwrap();

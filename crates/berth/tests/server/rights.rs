@@ -72,7 +72,12 @@ async fn the_generated_rules_are_enough_and_each_is_used() {
     let used: BTreeSet<_> = requests.iter().map(|r| (r.group.clone(), r.resource.clone())).collect();
     let granted: BTreeSet<_> = [everywhere, here].into_iter().flat_map(granted).collect();
     assert!(granted.len() >= 8, "{granted:?}");
-    let unused: Vec<_> = granted.difference(&used).collect();
+    // What the room `vip` may do is used where it runs.
+    let elsewhere: BTreeSet<(String, String)> = vip::rights::RIGHTS
+        .iter()
+        .flat_map(|right| right.resources.iter().map(|resource| (right.group.to_owned(), (*resource).to_owned())))
+        .collect();
+    let unused: Vec<_> = granted.difference(&used).filter(|right| !elsewhere.contains(right)).collect();
     assert!(unused.is_empty(), "granted and never used: {unused:?}");
 }
 

@@ -281,7 +281,8 @@ impl Operator {
         Self::start_as(&world.plane.kubeconfig_path(), args)
     }
 
-    /// Starts it with a kubeconfig; webhooks and metrics are off unless `args` says otherwise.
+    /// Starts it with a kubeconfig; it has the room `claims` only, and webhooks and metrics are off, unless `args` says
+    /// otherwise.
     pub fn start_as(kubeconfig: &Path, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let health = plane::free_port().expect("a free port");
@@ -290,6 +291,9 @@ impl Operator {
         command.arg("--kubeconfig").arg(kubeconfig).args(args);
         if !args.contains(&"--webhook-port") {
             command.args(["--webhook-port", "0"]);
+        }
+        if !args.contains(&"--controllers") {
+            command.args(["--controllers", "claims"]);
         }
         let process = Process::start("berth", command, &dir.path().join("log"), None).expect("berth starts");
         Self { process, health, _dir: dir }
