@@ -42,8 +42,10 @@ pub async fn register(client: &Client, config: &Value) -> Result<Vec<String>, Pl
         let conditions = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
         let discovered = conditions.iter().find(|c| c.get("type") == Some(&json!("Discovered"))).cloned();
         let is = |key: &str, value: Value| discovered.as_ref().and_then(|c| c.get(key)) == Some(&value);
-        if is("status", json!("True")) && is("observedGeneration", json!(found.metadata.generation)) {
-            let handlers = status.get("handlers").and_then(Value::as_array).cloned().unwrap_or_default();
+        let handlers = status.get("handlers").and_then(Value::as_array).cloned().unwrap_or_default();
+        // The condition is written before the handlers are.
+        let known = is("status", json!("True")) && is("observedGeneration", json!(found.metadata.generation));
+        if known && !handlers.is_empty() {
             return Ok(handlers.iter().filter_map(|h| h.get("name")?.as_str()).map(str::to_owned).collect());
         }
         if begun.elapsed() > DISCOVERED {
