@@ -18,10 +18,42 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end }}
 
-{{/* Whether anything is served over TLS. */}}
-{{- define "berth.tls" -}}
-{{- if or .Values.webhook.enabled .Values.vip.runtimeExtension.enabled }}true{{ end -}}
+{{/* Where the Secret of cert-manager, or the user's own, is mounted. */}}
+{{- define "berth.certDir" -}}/etc/berth/webhook{{- end }}
+
+{{/* Where the authority of the hooks' clients is mounted. */}}
+{{- define "berth.clientCaDir" -}}/etc/berth/client-ca{{- end }}
+
+{{/* Not empty when the room vip runs. */}}
+{{- define "berth.vip" -}}
+{{- if or (empty .Values.controllers) (has "vip" .Values.controllers) }}yes{{ end -}}
 {{- end }}
 
-{{/* Where cert-manager's Secret is mounted. */}}
-{{- define "berth.certDir" -}}/etc/berth/webhook{{- end }}
+{{/* Not empty when the hooks of Cluster API are served. */}}
+{{- define "berth.hooks" -}}
+{{- if and (include "berth.vip" .) .Values.vip.enableRuntimeExtension }}yes{{ end -}}
+{{- end }}
+
+{{/* The Secret that holds certificate and authority, whoever fills it. */}}
+{{- define "berth.certSecret" -}}
+{{- if .Values.certificates.secretName }}{{ .Values.certificates.secretName }}
+{{- else if .Values.certificates.certManager.enabled }}berth-webhook-certificate
+{{- else }}berth-webhook-certs
+{{- end -}}
+{{- end }}
+
+{{/* Not empty when that Secret is mounted instead of being Berth's own. */}}
+{{- define "berth.mountedCert" -}}
+{{- $foreign := or .Values.certificates.certManager.enabled .Values.certificates.secretName }}
+{{- if and $foreign (or .Values.webhook.enabled (include "berth.hooks" .)) }}yes{{ end -}}
+{{- end }}
+
+{{/* Labels and annotations of what takes the registration back; a weight may follow. */}}
+{{- define "berth.unregister" -}}
+labels:
+  app.kubernetes.io/name: berth-unregister
+  app.kubernetes.io/instance: {{ .Release.Name }}
+annotations:
+  helm.sh/hook: pre-delete
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}

@@ -306,6 +306,39 @@ fn every_reason_has_its_section_and_every_section_its_reason() {
 }
 
 #[test]
+fn the_variables_in_the_docs_are_those_the_hook_defines() {
+    let page = read(&root().join("book/src/reference/vip-variables.yaml"));
+    assert_eq!(page, vip::topology::inline_yaml());
+    let ours: Value = serde_saphyr::from_str(&page).unwrap();
+    let class: Value = serde_saphyr::from_str(&read(&root().join("book/examples/vip/class-variable.yaml"))).unwrap();
+    assert_eq!(class["spec"]["variables"][0], ours["variables"][0]);
+}
+
+/// The words `VIP…` of every source file below a directory that stand in quotes.
+fn events_below(dir: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            events_below(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let source = read(&path);
+            let words = source.split("\"VIP").skip(1).filter_map(|rest| rest.split('"').next());
+            found.extend(words.filter(|w| w.chars().all(|c| c.is_ascii_alphanumeric())).map(|w| format!("VIP{w}")));
+        }
+    }
+}
+
+#[test]
+fn every_event_is_in_the_docs_and_every_event_in_the_docs_is_sent() {
+    let mut sent = BTreeSet::new();
+    events_below(&root().join("crates/vip/src"), &mut sent);
+    let (_, prose) = blocks(&root().join("book/src/vip/operating.md"));
+    let rows = prose.lines().filter_map(|line| line.strip_prefix("| `VIP")?.split('`').next());
+    let told: BTreeSet<String> = rows.map(|name| format!("VIP{name}")).collect();
+    assert_eq!(told, sent);
+}
+
+#[test]
 fn the_demo_in_the_docs_claims_what_the_demo_claims() {
     let source = read(&root().join("crates/sandbox/src/demo.rs"));
     let told: Vec<&str> = source.split(".tell(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
@@ -409,7 +442,7 @@ async fn every_manifest_in_the_docs_is_accepted_by_the_server() {
         api.patch(name, &params, &Patch::Apply(&object)).await.unwrap_or_else(|e| panic!("{place}: refused: {e}"));
         seen.insert(kind.to_owned());
     }
-    for kind in ["HostClaimKind", "GlobalInClusterIPPool", "InClusterIPPool", "Cluster"] {
+    for kind in ["HostClaimKind", "GlobalInClusterIPPool", "InClusterIPPool", "Cluster", "ClusterClass"] {
         assert!(seen.contains(kind), "the docs show no {kind}");
     }
 }

@@ -1,7 +1,7 @@
 //! What the chart renders is accepted by a real API server, keeps its rules, and carries the generated files unchanged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
@@ -174,4 +174,160 @@ fn the_arguments_in_the_manifest_are_understood_by_the_binary() {
     let mut wrong = args.clone();
     wrong.push("--no-such-flag");
     assert_eq!(berth(&wrong).status.code(), Some(2), "a wrong flag before --help must be noticed");
+}
+
+/// The value of a label of an object.
+fn label<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"]["labels"][key].as_str().unwrap_or_default()
+}
+
+#[test]
+fn clusterctl_gets_the_same_objects_with_its_label_and_the_registration() {
+    let components = documents("deploy/clusterctl/runtime-extension-components.yaml");
+    let plain = documents("deploy/berth.yaml");
+    let registration = documents("deploy/vip/extension-config.yaml");
+    assert_eq!(of_kind(&registration, "ExtensionConfig").len(), 1);
+    assert_eq!(components.len(), plain.len() + registration.len());
+    for object in &components {
+        let name = format!("{} {}", text(object, "/kind"), text(object, "/metadata/name"));
+        assert_eq!(label(object, "cluster.x-k8s.io/provider"), "runtime-extension-berth", "{name}");
+        let twin = plain
+            .iter()
+            .chain(&registration)
+            .find(|other| other["kind"] == object["kind"] && other["metadata"]["name"] == object["metadata"]["name"]);
+        let mut twin = twin.unwrap_or_else(|| panic!("{name} is only in the components")).clone();
+        twin["metadata"]["labels"]["cluster.x-k8s.io/provider"] = json!("runtime-extension-berth");
+        if object["kind"] == "Deployment" {
+            let image = "/spec/template/spec/containers/0/image";
+            assert_eq!(text(object, image), format!("${{BERTH_IMAGE:={}}}", text(&twin, image)));
+            *twin.pointer_mut(image).unwrap() = object.pointer(image).unwrap().clone();
+        }
+        assert_eq!(*object, twin, "{name}");
+    }
+    let metadata = &documents("deploy/clusterctl/metadata.yaml")[0];
+    let series = &metadata["releaseSeries"][0];
+    let version = format!("{}.{}.", series["major"], series["minor"]);
+    assert!(env!("CARGO_PKG_VERSION").starts_with(&version), "metadata.yaml does not know this version");
+}
+
+#[test]
+fn every_kustomization_lists_files_that_are_there() {
+    for dir in ["deploy", "deploy/vip"] {
+        let kustomization = &documents(&format!("{dir}/kustomization.yaml"))[0];
+        let resources = kustomization["resources"].as_array().unwrap();
+        assert!(!resources.is_empty(), "{dir}");
+        for resource in resources {
+            // A base above this one would be a cycle for kustomize.
+            let file = root().join(dir).join(resource.as_str().unwrap());
+            assert!(file.is_file(), "{} is no file", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_registration_leads_to_the_service_and_trusts_the_secret_of_the_manifests() {
+    let objects = documents("deploy/berth.yaml");
+    let config = &documents("deploy/vip/extension-config.yaml")[0];
+    let service = &config["spec"]["clientConfig"]["service"];
+    let found = of_kind(&objects, "Service").into_iter().find(|s| s["metadata"]["name"] == service["name"]);
+    let found = found.unwrap_or_else(|| panic!("no Service {service}"));
+    assert_eq!(found["metadata"]["namespace"], service["namespace"]);
+    assert_eq!(found["spec"]["ports"][0]["port"], service["port"]);
+    let container = &only(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0];
+    let target = &found["spec"]["ports"][0]["targetPort"];
+    let port = container["ports"].as_array().unwrap().iter().find(|p| p["name"] == *target).expect("the port");
+    let args: Vec<&str> = container["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap()).collect();
+    assert!(args.contains(&format!("--runtime-extension-port={}", port["containerPort"]).as_str()), "{args:?}");
+    assert!(args.contains(&format!("--runtime-extension-service={}", text(service, "/name")).as_str()), "{args:?}");
+    let secret = text(config, "/metadata/annotations/runtime.cluster.x-k8s.io~1inject-ca-from-secret");
+    assert_eq!(secret, "berth-system/berth-webhook-certs");
+    assert!(args.contains(&"--webhook-self-signed"), "only then that Secret is filled");
+}
+
+#[test]
+fn every_flag_of_the_room_has_its_place_in_the_chart() {
+    let (help, template) = (read("book/src/reference/run-help.txt"), read("chart/templates/deployment.yaml"));
+    let section = help.split("\nVIP:\n").nth(1).expect("a section VIP");
+    // It ends where the next heading stands at the beginning of a line.
+    let section: Vec<&str> = section.lines().take_while(|line| line.is_empty() || line.starts_with(' ')).collect();
+    // Where to listen is the pod's business; the rest of the line is the flag's value.
+    let flags: Vec<&str> = section
+        .into_iter()
+        .filter_map(|line| line.trim().strip_prefix("--"))
+        .map(|line| line.split([' ', '=', '[']).next().unwrap())
+        .filter(|flag| *flag != "runtime-extension-bind-host")
+        .collect();
+    assert!(flags.len() >= 15, "{flags:?}");
+    for flag in flags {
+        assert!(template.contains(&format!("- --{flag}=")), "the chart has no value for --{flag}");
+    }
+}
+
+#[test]
+fn the_settings_in_the_schema_are_those_the_hooks_know() {
+    let schema: Value = serde_json::from_str(&read("chart/values.schema.json")).unwrap();
+    let settings = schema.pointer("/properties/vip/properties/extensionConfig/properties/settings/properties").unwrap();
+    let keys: BTreeMap<String, String> =
+        settings.as_object().unwrap().keys().map(|key| (key.clone(), String::new())).collect();
+    assert_eq!(vip::topology::unknown_keys(&keys), Vec::<String>::new());
+    assert_eq!(keys.len(), 8, "a key of the hooks is missing in the schema");
+}
+
+/// The words of a text that begin with `prefix` and hold only letters, digits and `_`.
+fn words(text: &str, prefix: &str) -> Vec<String> {
+    text.match_indices(prefix)
+        .map(|(at, _)| text[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect())
+        .collect()
+}
+
+/// Names of metrics in the source of a crate, as they are registered.
+fn registered(dir: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            registered(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let source = std::fs::read_to_string(&path).unwrap();
+            for prefix in ["\"vip_", "\"serve_"] {
+                let names = source.split(prefix).skip(1).filter_map(|rest| rest.split('"').next());
+                for name in names {
+                    match name.strip_suffix("{name}") {
+                        Some(stem) => {
+                            found.extend(["total", "free", "used"].map(|n| format!("{}{stem}{n}", &prefix[1..])))
+                        }
+                        None => drop(found.insert(format!("{}{name}", &prefix[1..]))),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn alerts_and_docs_speak_of_metrics_that_exist_and_docs_of_all() {
+    let mut exist = BTreeSet::new();
+    for dir in ["crates/kit/src", "crates/vip/src"] {
+        registered(&root().join(dir), &mut exist);
+    }
+    let known = |name: &str| {
+        let name = name.strip_prefix("berth_").unwrap();
+        exist.contains(name) || name.strip_suffix("_total").is_some_and(|name| exist.contains(name))
+    };
+    let (alerts, page) = (read("chart/files/alerts.yaml"), read("book/src/vip/operating.md"));
+    let mut seen = 0;
+    for name in words(&alerts, "berth_").into_iter().chain(words(&page, "berth_")) {
+        assert!(known(&name), "{name} is not registered by anybody");
+        seen += 1;
+    }
+    assert!(seen > 20, "only {seen} names found");
+    for name in exist.iter().filter(|name| name.starts_with("vip_")) {
+        assert!(
+            page.contains(&format!("`berth_{name}`")) || page.contains(&format!("`berth_{name}_total`")),
+            "{name} is not in the docs"
+        );
+    }
+    let rules: Vec<Value> = serde_saphyr::from_str(&alerts).unwrap();
+    for rule in rules.iter().flat_map(|group| group["rules"].as_array().unwrap()) {
+        assert!(page.contains(&format!("`{}`", text(rule, "/alert"))), "{} is not in the docs", text(rule, "/alert"));
+    }
 }

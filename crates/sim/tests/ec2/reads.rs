@@ -42,19 +42,6 @@ fn the_catalogue_comes_in_pages_of_a_hundred() {
 }
 
 #[test]
-fn a_region_knows_only_the_types_it_has() {
-    let mut bench = Bench::new();
-    let (_, everywhere) = pages(&mut bench, "DescribeInstanceTypes", "", "instanceType");
-    bench.signer.region = "sa-east-1".into();
-    let (_, here) = pages(&mut bench, "DescribeInstanceTypes", "", "instanceType");
-    let (_, offered) = pages(&mut bench, "DescribeInstanceTypeOfferings", "", "instanceType");
-    assert_eq!(here, offered);
-    let missing = everywhere.iter().find(|name| !here.contains(name)).unwrap();
-    bench.call("DescribeInstanceTypes", &format!("InstanceType.1={missing}")).refused(400, "InvalidInstanceType");
-    assert!(here.contains(&"m5.large".to_owned()) && here.len() > 1_000);
-}
-
-#[test]
 fn types_can_be_filtered_and_spoilt() {
     let mut bench = Bench::new();
     let macs = bench
