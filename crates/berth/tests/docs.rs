@@ -20,12 +20,13 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("reading {}: {e}", path.display()))
 }
 
-fn markdown_below(dir: &Path, found: &mut Vec<PathBuf>) {
+/// Every file below a directory whose name has this extension.
+fn files_below(dir: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            markdown_below(&path, found);
-        } else if path.extension().is_some_and(|e| e == "md") {
+            files_below(&path, extension, found);
+        } else if path.extension().is_some_and(|e| e == extension) {
             found.push(path);
         }
     }
@@ -35,7 +36,7 @@ fn markdown_below(dir: &Path, found: &mut Vec<PathBuf>) {
 fn pages() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
         ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].iter().map(|name| root().join(name)).collect();
-    markdown_below(&root().join("book/src"), &mut found);
+    files_below(&root().join("book/src"), "md", &mut found);
     found.sort();
     assert!(found.len() > 20, "only {} pages found", found.len());
     found
@@ -274,7 +275,7 @@ fn every_page_of_the_book_is_in_its_summary() {
     let summary = read(&book.join("SUMMARY.md"));
     let listed: BTreeSet<PathBuf> = links(&summary).into_iter().map(|l| book.join(l)).collect();
     let mut found = Vec::new();
-    markdown_below(&book, &mut found);
+    files_below(&book, "md", &mut found);
     for page in found.into_iter().filter(|p| !p.ends_with("SUMMARY.md")) {
         assert!(listed.contains(&page), "{} is not in SUMMARY.md", page.display());
     }
@@ -296,7 +297,7 @@ fn every_reason_has_its_section_and_every_section_its_reason() {
         wanted.insert((book.join(page), entry.reason.to_owned()));
     }
     let mut pages = Vec::new();
-    markdown_below(&book.join("reasons"), &mut pages);
+    files_below(&book.join("reasons"), "md", &mut pages);
     for page in pages.into_iter().filter(|p| !p.ends_with("index.md")) {
         for heading in headings(&page, "##") {
             let key = (page.clone(), heading);
@@ -314,24 +315,15 @@ fn the_variables_in_the_docs_are_those_the_hook_defines() {
     assert_eq!(class["spec"]["variables"][0], ours["variables"][0]);
 }
 
-/// The words `VIP…` of every source file below a directory that stand in quotes.
-fn events_below(dir: &Path, found: &mut BTreeSet<String>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            events_below(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let source = read(&path);
-            let words = source.split("\"VIP").skip(1).filter_map(|rest| rest.split('"').next());
-            found.extend(words.filter(|w| w.chars().all(|c| c.is_ascii_alphanumeric())).map(|w| format!("VIP{w}")));
-        }
-    }
-}
-
 #[test]
 fn every_event_is_in_the_docs_and_every_event_in_the_docs_is_sent() {
-    let mut sent = BTreeSet::new();
-    events_below(&root().join("crates/vip/src"), &mut sent);
+    let (mut sources, mut sent) = (Vec::new(), BTreeSet::new());
+    files_below(&root().join("crates/vip/src"), "rs", &mut sources);
+    for source in sources {
+        let source = read(&source);
+        let words = source.split("\"VIP").skip(1).filter_map(|rest| rest.split('"').next());
+        sent.extend(words.filter(|w| w.chars().all(|c| c.is_ascii_alphanumeric())).map(|w| format!("VIP{w}")));
+    }
     let (_, prose) = blocks(&root().join("book/src/vip/operating.md"));
     let rows = prose.lines().filter_map(|line| line.strip_prefix("| `VIP")?.split('`').next());
     let told: BTreeSet<String> = rows.map(|name| format!("VIP{name}")).collect();
