@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
 use serde_json::{Value, json};
@@ -17,8 +19,12 @@ use sim::plane::{self, Plane};
 const NAME: &str = "vip-allocator";
 const BOUND: Duration = Duration::from_secs(60);
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 fn rendered() -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/vip/extension-config.yaml");
+    let path = root().join("deploy/vip/extension-config.yaml");
     let objects: Vec<Value> = serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap();
     objects.into_iter().find(|o| o["kind"] == "ExtensionConfig").expect("an ExtensionConfig")
 }
@@ -29,10 +35,50 @@ async fn configs(client: &kube::Client, version: &str) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &resource)
 }
 
+/// The rules that the chart gives the Job which takes the registration back.
+fn rules_of_the_job() -> Value {
+    let template = std::fs::read_to_string(root().join("chart/templates/unregister.yaml")).unwrap();
+    let rules = template.split("\nrules:\n").nth(1).expect("rules").split("\n---").next().unwrap();
+    let rules = rules.replace("{{ .Values.vip.extensionConfig.name }}", NAME);
+    serde_saphyr::from_str(&rules).unwrap_or_else(|e| panic!("{e}: {rules}"))
+}
+
+/// A kubeconfig of an account that may do what the Job may, and nothing else.
+async fn as_the_job(plane: &Plane, client: &kube::Client) -> PathBuf {
+    let name = "berth-unregister";
+    let account = json!({"kind": "ServiceAccount", "name": name, "namespace": "default"});
+    for object in [
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
+            "rules": rules_of_the_job()}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [account]}),
+    ] {
+        plane::apply(client, &object).await.unwrap();
+    }
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+    let token = accounts.create_token_request(name, &PostParams::default(), &TokenRequest::default()).await.unwrap();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "job",
+        "clusters": [{"name": "plane", "cluster": {"server": plane.config().await.unwrap().cluster_url.to_string(),
+            "certificate-authority": plane.dir().join("ca.crt")}}],
+        "users": [{"name": "job", "user": {"token": token.status.unwrap().token}}],
+        "contexts": [{"name": "job", "context": {"cluster": "plane", "user": "job"}}],
+    });
+    let path = plane.dir().join("job.kubeconfig");
+    std::fs::write(&path, config.to_string()).unwrap();
+    path
+}
+
 /// Exit code, standard output and standard error of a command.
 fn berth(plane: &Plane, args: &[&str]) -> (Option<i32>, String, String) {
+    berth_as(&plane.kubeconfig_path(), args)
+}
+
+fn berth_as(kubeconfig: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-    command.args(args).arg("--kubeconfig").arg(plane.kubeconfig_path()).env_remove("KUBECONFIG");
+    command.args(args).arg("--kubeconfig").arg(kubeconfig).env_remove("KUBECONFIG");
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
@@ -116,12 +162,13 @@ async fn cluster_api_learns_of_the_hooks_and_forgets_them_in_order() {
     for object in Class::managed("team-a", "dock", NAME).objects() {
         plane::apply(&client, &object).await.unwrap();
     }
-    let (code, out, err) = berth(&plane, &["unregister"]);
+    let job = as_the_job(&plane, &client).await;
+    let (code, out, err) = berth_as(&job, &["unregister"]);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     assert!(err.contains("team-a/dock") && err.contains("--force"), "{err}");
     let v1beta2 = configs(&client, "v1beta2").await;
     assert!(v1beta2.get_opt(NAME).await.unwrap().is_some(), "a refusal changes nothing");
-    let (code, out, err) = berth(&plane, &["unregister", "--force"]);
+    let (code, out, err) = berth_as(&job, &["unregister", "--force"]);
     assert!(code == Some(0) && out.contains("is gone"), "{out} {err}");
     assert!(v1beta2.get_opt(NAME).await.unwrap().is_none());
 }
