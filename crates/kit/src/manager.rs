@@ -166,6 +166,12 @@ impl Manager {
         &self.metrics
     }
 
+    /// Which namespaces are followed.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.options.scope
+    }
+
     /// Who we are in events and leases.
     #[must_use]
     pub fn instance(&self) -> &str {

@@ -1,6 +1,6 @@
 //! Carries out steps: the only code of the room that writes claims and Clusters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::key::ObjectKey;
@@ -27,7 +27,8 @@ pub struct Hand {
     /// Pools given up between the end of one claim and the beginning of the next. A crash forgets them, which costs a
     /// second attempt at most.
     tried: Mutex<BTreeMap<(ObjectKey, Slot), Vec<PoolName>>>,
-    pointed: Mutex<BTreeSet<ObjectKey>>,
+    /// Clusters, by uid, whose infrastructure cluster was looked after.
+    pointed: Mutex<BTreeMap<ObjectKey, Box<str>>>,
 }
 
 /// Why an infrastructure cluster was not given its endpoint.
@@ -201,7 +202,13 @@ impl Hand {
     ///
     /// # Errors
     /// What the server said.
-    pub async fn point(&self, key: &ObjectKey, reference: &ObjectRef, endpoint: &Endpoint) -> Result<bool, PointError> {
+    pub async fn point(
+        &self,
+        key: &ObjectKey,
+        cluster: &ClusterFacts,
+        reference: &ObjectRef,
+        endpoint: &Endpoint,
+    ) -> Result<bool, PointError> {
         let find = |source| PointError::Find { kind: reference.kind.clone(), source: Box::new(source) };
         let group = kube::discovery::group(self.client(), &reference.group).await.map_err(find)?;
         let Some((resource, _)) = group.recommended_kind(&reference.kind) else {
@@ -212,8 +219,8 @@ impl Hand {
         let found = api.get_opt(&reference.name).await.map_err(find)?;
         let Some(found) = found else { return Ok(false) };
         let host = found.data.pointer("/spec/controlPlaneEndpoint/host").and_then(Value::as_str).unwrap_or_default();
-        self.pointed().insert(key.clone());
         if !host.is_empty() {
+            self.pointed().insert(key.clone(), cluster.uid.clone());
             return Ok(false);
         }
         let kind =
@@ -222,16 +229,17 @@ impl Hand {
         let target = Target { kind, key: name, uid: found.metadata.uid.clone().unwrap_or_default().into() };
         let body = json!({"spec": {"controlPlaneEndpoint": {"host": endpoint.host, "port": endpoint.port}}});
         self.writer.merge(&target, body, Some(&Version::of(&found))).await?;
+        self.pointed().insert(key.clone(), cluster.uid.clone());
         Ok(true)
     }
 
     /// Whether the infrastructure cluster of this cluster was looked after since the process started.
     #[must_use]
-    pub fn has_pointed(&self, key: &ObjectKey) -> bool {
-        self.pointed().contains(key)
+    pub fn has_pointed(&self, key: &ObjectKey, uid: &str) -> bool {
+        self.pointed().get(key).is_some_and(|pointed| **pointed == *uid)
     }
 
-    fn pointed(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
+    fn pointed(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Box<str>>> {
         self.pointed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

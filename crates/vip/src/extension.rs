@@ -1,6 +1,7 @@
 //! The runtime extension: the hooks of the wire side, answered by the gate and the pure functions over templates.
 
 use api::key::ObjectKey;
+use api::names::{DnsLabel, DnsSubdomain};
 use bytes::Bytes;
 use kit::class::chain;
 use kit::feed::Seen;
@@ -29,6 +30,9 @@ impl Extension {
     /// What is known of the Cluster that a request is about: from the index, and live when the index cannot know better.
     async fn standing(&self, request: &TopologyRequest, deadline: Instant) -> Result<Standing, &'static str> {
         let Some(subject) = Subject::of(request) else { return Ok(Standing::default()) };
+        if subject.name.parse::<DnsSubdomain>().is_err() || subject.namespace.parse::<DnsLabel>().is_err() {
+            return Ok(Standing::default());
+        }
         let key = ObjectKey::namespaced(subject.namespace.as_str(), subject.name.as_str());
         if let Seen::At(cluster) = self.gate.world.clusters.get(&key) {
             let same = subject.uid.as_deref().is_none_or(|uid| uid == &*cluster.uid);

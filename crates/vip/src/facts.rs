@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use api::key::ObjectKey;
 use api::meta::lean_meta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kit::feed::{Feed, Project};
+use kit::feed::{Feed, Phase, Project};
 use kit::manager::{self, Manager};
 use serde::Deserialize;
 
@@ -75,21 +75,19 @@ impl World {
         self.namespaces.settled().await;
     }
 
-    /// Whether every index is complete, or known to have nothing to hold.
+    /// The kinds whose index is not complete yet.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
-        use kit::feed::Phase::Listing;
-        [
-            self.clusters.phase(),
-            self.classes.phase(),
-            self.claims.phase(),
-            self.addresses.phase(),
-            self.pools.phase(),
-            self.global_pools.phase(),
-            self.namespaces.phase(),
-        ]
-        .into_iter()
-        .all(|phase| phase != Listing)
+    pub fn unsettled(&self) -> Vec<&'static str> {
+        let phases = [
+            ("clusters", self.clusters.phase()),
+            ("clusterclasses", self.classes.phase()),
+            ("ipaddressclaims", self.claims.phase()),
+            ("ipaddresses", self.addresses.phase()),
+            ("inclusterippools", self.pools.phase()),
+            ("globalinclusterippools", self.global_pools.phase()),
+            ("namespaces", self.namespaces.phase()),
+        ];
+        phases.into_iter().filter(|(_, phase)| *phase == Phase::Listing).map(|(kind, _)| kind).collect()
     }
 }
 

@@ -9,6 +9,8 @@ use api::views::Cluster;
 use kit::class::{Class, Classify, chain};
 use kit::clock::Clock;
 use kit::events::Events;
+use kit::feed::Scope;
+use kit::manager::Manager;
 use kit::write::{self, Target};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -19,7 +21,7 @@ use crate::facts::{ClusterFacts, World};
 use crate::guard::guard;
 use crate::hooks::Answer;
 use crate::metrics::VipMetrics;
-use crate::names::{Role, Slot};
+use crate::names::{CONTROL_PLANE_ENABLED, Role, Slot};
 use crate::observe;
 use crate::scene::{Holding, Live, Scene};
 use crate::seats::{Seats, Taken};
@@ -48,6 +50,7 @@ pub struct Gate {
     seats: Seats,
     events: Events,
     metrics: VipMetrics,
+    scope: Scope,
     rounds: Mutex<HashMap<ObjectKey, u32>>,
 }
 
@@ -66,7 +69,7 @@ impl Gate {
         world: World,
         hand: Arc<Hand>,
         config: Arc<Config>,
-        clock: Clock,
+        manager: &Manager,
         events: Events,
         metrics: VipMetrics,
     ) -> Self {
@@ -78,7 +81,8 @@ impl Gate {
             let facts = delta.new.as_ref().or(delta.old.as_ref());
             wake_for(&wake, &delta.key, facts.and_then(|facts| facts.claim.as_deref()));
         });
-        Self { world, hand, config, clock, seats, events, metrics, rounds: Mutex::new(HashMap::new()) }
+        let (clock, scope) = (manager.clock().clone(), manager.scope().clone());
+        Self { world, hand, config, clock, seats, events, metrics, scope, rounds: Mutex::default() }
     }
 
     /// Answers whether the topology of this Cluster may be rendered.
@@ -94,11 +98,17 @@ impl Gate {
         };
         let key = ObjectKey::of(&cluster);
         let asked = ClusterFacts::of(cluster);
-        if asked.deleting || asked.paused || class_of(&asked, &key, config.reconciler).is_none() {
+        // What can be said without any index is said at once: an index that cannot be filled must not hold back clusters
+        // that are none of ours.
+        let refused = asked.annotation(CONTROL_PLANE_ENABLED) == Some("false");
+        let filtered = config.watch_filter.is_some() && asked.watch_filter != config.watch_filter;
+        let foreign = class_of(&asked, &key, config.reconciler).is_none() || !self.scope.holds(key.namespace());
+        if asked.deleting || asked.paused || refused || filtered || foreign {
             return Answer::open();
         }
-        if !self.world.is_settled() {
-            return Answer::retry(2, "Berth has just started and is still reading pools and claims");
+        let unsettled = self.world.unsettled();
+        if !unsettled.is_empty() {
+            return Answer::retry(2, format!("Berth is still listing {}", unsettled.join(", ")));
         }
         let end = deadline.checked_sub(MARGIN).unwrap_or(deadline);
         let Some(seat) = self.seats.take(&key, end).await else {
@@ -326,14 +336,19 @@ impl Gate {
     pub async fn before_delete(&self, cluster: Cluster, deadline: Instant) -> Answer {
         let key = ObjectKey::of(&cluster);
         let facts = ClusterFacts::of(cluster);
-        if facts.uid.is_empty() || !self.world.is_settled() {
+        if facts.uid.is_empty() || !self.world.unsettled().is_empty() || !self.scope.holds(key.namespace()) {
             return Answer::open();
         }
         let end = deadline.checked_sub(MARGIN).unwrap_or(deadline);
+        // Whoever sent this may have made up the uid: a claim adopted by nobody would be collected.
+        match self.read(&key, end).await {
+            Ok(Live::At(live)) if live.facts.uid == facts.uid && !live.facts.paused => {}
+            Ok(_) | Err(_) => return Answer::open(),
+        }
         let scene: Scene = observe::scene(&self.world, &key, &facts, Arc::clone(&self.config), self.clock.now());
         for (slot, holding) in &scene.holdings {
             let Holding::Claim { claim, .. } = holding else { continue };
-            if !claim.owners.is_empty() || claim.deleting || !claim.is_ours(*slot) {
+            if !claim.owners.is_empty() || claim.deleting || claim.paused || !claim.is_ours(*slot) {
                 continue;
             }
             match timeout_at(end, self.hand.adopt(&key, &facts, *slot, claim)).await {

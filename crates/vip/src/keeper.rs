@@ -146,7 +146,7 @@ impl Keeper {
                 }
             }
             Step::Point { infrastructure, endpoint } => {
-                self.hand.point(key, &infrastructure, &endpoint).await?;
+                self.hand.point(key, cluster, &infrastructure, &endpoint).await?;
             }
             Step::Wait { until } => return Ok(Flow::Wait(Some(until))),
             Step::Sweep { .. } => {}
@@ -199,7 +199,7 @@ impl Room for Keeper {
             return Ok(None);
         }
         scene.tried = self.hand.tried(key);
-        scene.pointed = self.hand.has_pointed(key);
+        scene.pointed = self.hand.has_pointed(key, &facts.uid);
         let kind = self.world.clusters.kind();
         let stored = VipStatus { older: kind.version == "v1beta1", ..facts.stored.clone() };
         Ok(Some(Snapshot { cluster, scene, api_version: kind.api_version().into(), stored }))
@@ -227,7 +227,8 @@ impl Room for Keeper {
             return None;
         }
         let cluster = snapshot.cluster.as_deref()?;
-        let verdicts = status::verdicts(snapshot, cluster, trouble.is_some())?;
+        let fault = trouble.is_some_and(|trouble| matches!(trouble, Trouble::Refused(_) | Trouble::Panicked));
+        let verdicts = status::verdicts(snapshot, cluster, fault)?;
         Some(Report {
             target: self.target(snapshot, cluster),
             generation: cluster.generation,
@@ -242,11 +243,16 @@ impl Room for Keeper {
     }
 
     fn tolerates(&self, error: &write::Error) -> bool {
-        let refused = error.class() == Class::Terminal;
-        if refused && !self.mute.swap(true, Ordering::Relaxed) {
-            tracing::warn!(error = %chain(error), "conditions cannot be written to Clusters; going on without them");
+        let forbidden = matches!(error, write::Error::Refused { source, .. }
+            if matches!(source.as_ref(), kube::Error::Api(status) if [401, 403].contains(&status.code)));
+        if forbidden && !self.mute.swap(true, Ordering::Relaxed) {
+            tracing::warn!(error = %chain(error), "we may not write conditions to Clusters; going on without them");
         }
-        refused
+        let invalid = error.class() == Class::Terminal;
+        if invalid && !forbidden {
+            tracing::warn!(error = %chain(error), "the conditions of this Cluster were refused");
+        }
+        forbidden || invalid
     }
 
     fn wrote(&self, key: &ObjectKey, version: &Version) {

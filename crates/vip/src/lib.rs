@@ -85,7 +85,7 @@ pub fn mount(manager: &Manager, config: Config) -> Result<Arc<Extension>, manage
         let all: BTreeSet<ObjectKey> = keys.clusters.keys(|_| true).into_iter().chain(claims).collect();
         all.into_iter().filter(|key| accepts(key)).collect()
     });
-    Ok(Arc::new(Extension::new(Gate::new(world, hand, config, manager.clock().clone(), events, metrics))))
+    Ok(Arc::new(Extension::new(Gate::new(world, hand, config, manager, events, metrics))))
 }
 
 /// The cluster that a claim's name stands for.
@@ -97,7 +97,18 @@ fn cluster_of(object: &ObjectKey, claim: &str) -> Option<ObjectKey> {
 /// What wakes the housekeeper: its cluster, a claim, an address, and, for clusters that wait, pools, classes and namespaces.
 fn wake(world: &World, work: &Arc<Work<ObjectKey>>) {
     let queue = Arc::clone(work);
-    world.clusters.observe(move |delta| queue.add_now(delta.key.clone(), Priority::Urgent));
+    let rivals = world.clusters.clone();
+    world.clusters.observe(move |delta| {
+        queue.add_now(delta.key.clone(), Priority::Urgent);
+        // Whoever wanted an address that this cluster has given up hears of it.
+        let before = delta.old.as_ref().and_then(|cluster| cluster.address());
+        let after = delta.new.as_ref().and_then(|cluster| cluster.address());
+        if let Some(before) = before.filter(|_| before != after) {
+            for (key, _) in rivals.by("address", &before.to_string()) {
+                queue.add_now(key, Priority::Background);
+            }
+        }
+    });
     let queue = Arc::clone(work);
     world.claims.observe(move |delta| {
         if let Some(cluster) = cluster_of(&delta.key, delta.key.name()) {

@@ -13,7 +13,7 @@ use kube::{Api, Client};
 
 use crate::config::Config;
 use crate::facts::{ClusterFacts, GLOBAL_POOL_KIND, POOL_KIND, Pool, World, address};
-use crate::names::{ALLOCATED, CONTROL_PLANE_SOURCE, Slot};
+use crate::names::{ALLOCATED, CONTROL_PLANE_SOURCE, NAMESPACE_SELECTOR, Slot};
 use crate::scene::{Holding, Live, LiveCluster, Scene, Use, User};
 use crate::survey::class_of;
 
@@ -24,14 +24,18 @@ pub fn scene(world: &World, key: &ObjectKey, cluster: &ClusterFacts, config: Arc
     let class = class_of(cluster, key, config.reconciler);
     let holdings: BTreeMap<Slot, Holding> =
         Slot::ALL.into_iter().filter_map(|slot| Some((slot, holding(world, key, slot)?))).collect();
-    let pools = class.as_ref().map(|class| pools(world, class, namespace, &holdings)).unwrap_or_default();
+    let mut pools = class.as_ref().map(|class| pools(world, class, namespace, &holdings)).unwrap_or_default();
     let class = class.and_then(|class| match world.classes.get(&class) {
         Seen::At(class) => Some(class),
         Seen::Absent | Seen::Behind => None,
     });
     let namespace_labels = match world.namespaces.get(&ObjectKey::cluster_scoped(namespace)) {
         Seen::At(labels) => labels,
-        Seen::Absent | Seen::Behind => Arc::default(),
+        Seen::Absent | Seen::Behind => {
+            // Nobody knows its labels yet, so it cannot be selected by the lack of one either.
+            pools.retain(|pool| pool.namespace.is_some() || !pool.facts.annotations.contains_key(NAMESPACE_SELECTOR));
+            Arc::default()
+        }
     };
     let uses = uses(world, key, cluster, &holdings);
     Scene {
@@ -78,8 +82,11 @@ fn pools(world: &World, class: &ObjectKey, namespace: &str, holdings: &BTreeMap<
         found.insert((pool.name.clone(), pool.namespace.clone()), pool);
     };
     for word in &words {
+        // A pool serves its own namespace only; what other tenants write on theirs is not looked at.
         for (key, facts) in world.pools.by("class", word) {
-            add(Pool::new(POOL_KIND, &key, facts));
+            if key.namespace() == Some(namespace) {
+                add(Pool::new(POOL_KIND, &key, facts));
+            }
         }
         for (key, facts) in world.global_pools.by("class", word) {
             add(Pool::new(GLOBAL_POOL_KIND, &key, facts));
@@ -115,7 +122,7 @@ pub fn all_pools(world: &World) -> Vec<Pool> {
 fn uses(world: &World, key: &ObjectKey, cluster: &ClusterFacts, holdings: &BTreeMap<Slot, Holding>) -> Vec<Use> {
     let named = cluster.variables.values().filter_map(|text| address(text));
     let bound = holdings.iter().filter_map(|(slot, holding)| holding.bound(&slot.claim(key.name())));
-    let wanted: BTreeSet<IpAddr> = cluster.addresses().chain(named).chain(bound).collect();
+    let wanted: BTreeSet<IpAddr> = cluster.address().into_iter().chain(named).chain(bound).collect();
     let claims: Vec<String> = Slot::ALL.into_iter().map(|slot| slot.claim(key.name())).collect();
     let mut uses = Vec::new();
     for wanted in wanted {

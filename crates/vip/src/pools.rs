@@ -69,13 +69,19 @@ impl fmt::Display for Misfit {
     }
 }
 
-/// Whether a pool names the class: such a class is managed.
+/// Whether a pool names the class.
 #[must_use]
 pub fn names_class(pool: &Pool, class: &ObjectKey) -> bool {
     pool.facts.words(CLUSTER_CLASS).any(|word| match word.split_once('/') {
         Some((namespace, name)) => class.namespace() == Some(namespace) && (name == class.name() || name == "*"),
         None => word == "*" || word == class.name(),
     })
+}
+
+/// Whether a pool names the class and serves the namespace: then somebody who may has asked for addresses.
+#[must_use]
+pub fn concerns(pool: &Pool, search: &Search<'_>) -> bool {
+    names_class(pool, search.class) && serves_namespace(pool, search)
 }
 
 /// The first criterion that a pool fails, in the order in which users think of them; none when it may be used.

@@ -34,7 +34,7 @@ pub const RIGHTS: &[Right] = &[
     Right {
         group: CAPI,
         resources: &["clusterclasses"],
-        verbs: &["list", "watch"],
+        verbs: &["get", "list", "watch"],
         names: &[],
         reach: Reach::Cluster,
         why: "observe: which variables a class defines, and whether it names our handlers",

@@ -9,13 +9,13 @@ use api::views::Endpoint;
 use jiff::Timestamp;
 
 use crate::config::{MissingPool, port};
-use crate::facts::{ClaimFacts, ClusterFacts, Owner, Pool, PoolName, address};
+use crate::facts::{ClaimFacts, ClusterFacts, GLOBAL_POOL_KIND, Owner, POOL_KIND, Pool, PoolName, address};
 use crate::goal::Goal;
 use crate::names::{
     ALLOCATED, CLUSTER_CLASS, CONTROL_PLANE_ENABLED, CONTROL_PLANE_SOURCE, Family, INGRESS_ENABLED, IP_FAMILIES, PORT,
     Role, Slot, VIP_ONLY,
 };
-use crate::pools::{Search, misfit, names_class, order, tally};
+use crate::pools::{Search, concerns, misfit, order, tally};
 use crate::scene::{Holding, Scene, Use, User};
 
 /// How long an ingress address that nobody insists on may hold a cluster back.
@@ -217,9 +217,11 @@ pub fn survey(cluster: &ClusterFacts, scene: &Scene) -> Survey {
         return survey;
     }
     if survey.stance == Stance::Manual {
-        survey.rival = judge.rival();
         survey.offered = judge.offered();
         survey.unused = scene.owned(Slot::CONTROL_PLANE, &cluster.uid).map(|_| Slot::CONTROL_PLANE);
+    }
+    if survey.stance != Stance::Pooled {
+        survey.rival = judge.rival();
     }
     survey.goal = judge.goal(&mut survey);
     survey
@@ -248,7 +250,7 @@ impl Judge<'_> {
         let owned = |slot: &Slot| self.scene.owned(*slot, &self.cluster.uid).is_some();
         self.insists()
             || self.scene.class.as_deref().is_some_and(handler)
-            || self.scene.pools.iter().any(|pool| names_class(pool, self.class))
+            || self.scene.pools.iter().any(|pool| concerns(pool, &self.search(Slot::CONTROL_PLANE, None)))
             || self.cluster.annotation(CONTROL_PLANE_SOURCE).is_some()
             || Slot::ALL.iter().any(owned)
     }
@@ -370,12 +372,17 @@ impl Judge<'_> {
         }
     }
 
-    /// The address that the Cluster shows in a slot and that must not change any more.
+    /// The address that the Cluster shows in a slot and that must not change any more: its endpoint or, once something was
+    /// rendered from it, its annotation. Before that an annotation proves nothing, it may have come with a copied manifest.
     fn shown(&self, slot: Slot) -> Option<&str> {
         let annotated = self.cluster.annotation(slot.annotation()).filter(|value| !value.is_empty());
         let endpoint = Some(self.cluster.endpoint.host.as_str()).filter(|host| !host.is_empty());
         let vip_only = self.cluster.annotation(VIP_ONLY) == Some("true");
-        if slot == Slot::CONTROL_PLANE && !vip_only { endpoint } else { annotated }
+        match slot == Slot::CONTROL_PLANE && !vip_only {
+            true => endpoint,
+            false if self.cluster.rendered => annotated,
+            false => None,
+        }
     }
 
     fn state(&self, slot: Slot, family: Option<Family>) -> State {
@@ -388,9 +395,9 @@ impl Judge<'_> {
         if let Some(by) = self.used_by_another(held) {
             return State::Conflict { address: held, by };
         }
+        let Some(shown) = self.shown(slot) else { return state };
         let annotated = self.cluster.annotation(slot.annotation()).filter(|value| !value.is_empty());
-        let shown = [self.shown(slot), annotated].into_iter().flatten();
-        match shown.into_iter().find(|shown| address(shown) != Some(held)) {
+        match [Some(shown), annotated].into_iter().flatten().find(|shown| address(shown) != Some(held)) {
             Some(shown) => State::Mismatch { held: held.to_string(), shown: shown.to_owned() },
             None => state,
         }
@@ -441,7 +448,9 @@ impl Judge<'_> {
             })
         };
         let refused = matches!(claim.refusal.as_deref(), Some("PoolExhausted" | "PoolNotReady"));
-        let empty = pool.as_ref().and_then(own).is_none_or(|pool| !pool.facts.has_capacity());
+        // Of another provider's pool nothing is known: it may have addresses.
+        let known = pool.as_ref().is_none_or(|pool| [POOL_KIND, GLOBAL_POOL_KIND].contains(&&*pool.kind));
+        let empty = known && pool.as_ref().and_then(own).is_none_or(|pool| !pool.facts.has_capacity());
         if !refused && !empty {
             return State::Waiting { pool, until: None };
         }
@@ -472,7 +481,8 @@ impl Judge<'_> {
     /// Who else uses the address that the user chose. Two clusters whose owners chose one address with different ports
     /// share a load balancer on purpose.
     fn rival(&self) -> Option<Use> {
-        let chosen = address(self.chosen()?)?;
+        let vip_only = self.cluster.annotation(VIP_ONLY) == Some("true");
+        let chosen = if vip_only { self.cluster.address() } else { address(self.chosen()?) }?;
         let mine = self.cluster.endpoint.port;
         let rival = |u: &&Use| {
             u.address == chosen
@@ -493,7 +503,8 @@ impl Judge<'_> {
     }
 
     fn goal(&self, survey: &mut Survey) -> Goal {
-        let defined = |slot: Slot| self.scene.class.as_ref().is_some_and(|class| class.variables.contains(&slot));
+        let variables = self.scene.class.as_ref().filter(|_| self.cluster.class.is_some());
+        let defined = |slot: Slot| variables.is_some_and(|class| class.variables.contains(&slot));
         let mut goal = Goal::default();
         match survey.stance {
             Stance::Out(_) => return goal,

@@ -59,7 +59,9 @@ pub fn sentence(slot: Slot, want: &Want, scene: &Scene) -> String {
             let namespace = scene.key.namespace().unwrap_or_default();
             format!("no pool fits the {slot} address (namespace {namespace}{family}): of the pools, {tally}")
         }
-        State::Conflict { address, by } => format!("address {address} is already {by}; exclude it from the pool"),
+        State::Conflict { address, by } => {
+            format!("address {address} is already {by}; exclude it from the pool, then delete {claim}")
+        }
         State::Mismatch { held, shown } => {
             format!(
                 "the Cluster shows {shown} as {slot} address, but {claim} holds {held}; nothing is changed by itself"

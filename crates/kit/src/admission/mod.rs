@@ -13,6 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use base64::Engine;
@@ -195,7 +196,8 @@ impl Admission {
             };
             router = router.route(&path, post(handler));
         }
-        Ok(router)
+        // The server has a limit of its own; axum's is below what an update of two large objects needs.
+        Ok(router.layer(DefaultBodyLimit::disable()))
     }
 }
 

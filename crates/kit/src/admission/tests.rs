@@ -191,6 +191,13 @@ async fn an_object_over_the_limit_is_refused_unless_it_shrinks() {
 }
 
 #[tokio::test]
+async fn a_review_of_two_large_objects_is_read_whole() {
+    let large = || json!({"spec": {"size": 1}, "metadata": {"managedFields": ["x".repeat(3 << 20)]}});
+    let response = verdict("/validate/thing", &review("UPDATE", large(), large())).await;
+    assert_eq!(response["allowed"], true);
+}
+
+#[tokio::test]
 async fn a_secret_value_is_not_in_the_answer() {
     let object = json!({"spec": {"size": 1, "token": "canary"}});
     let response = verdict("/validate/thing", &review("CREATE", object, json!(null))).await;

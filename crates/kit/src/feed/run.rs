@@ -89,6 +89,17 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Whether objects of this namespace are followed.
+    #[must_use]
+    pub fn holds(&self, namespace: Option<&str>) -> bool {
+        match self {
+            Self::Namespaces(names) if !names.is_empty() => {
+                namespace.is_none_or(|namespace| names.iter().any(|name| name == namespace))
+            }
+            Self::All | Self::Namespaces(_) => true,
+        }
+    }
+
     fn parts<P: Project>(&self) -> Vec<Option<String>> {
         let namespaced = TypeId::of::<<P::Source as Resource>::Scope>() == TypeId::of::<NamespaceResourceScope>();
         match self {

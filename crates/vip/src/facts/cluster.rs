@@ -102,7 +102,9 @@ impl ClusterFacts {
         let Cluster { metadata, spec, status } = cluster;
         let mut labels = metadata.labels.unwrap_or_default();
         let variables = spec.topology.as_ref().map(|topology| {
-            let text = |slot: Slot| Some((slot, topology.variable(slot.variable())?.as_str()?.to_owned()));
+            // Cluster API puts a default back where a variable is missing: an empty text says nothing.
+            let value = |slot: Slot| topology.variable(slot.variable())?.as_str().filter(|text| !text.is_empty());
+            let text = |slot: Slot| Some((slot, value(slot)?.to_owned()));
             Slot::ALL.into_iter().filter_map(text).collect()
         });
         let condition = |c: &ConditionView| [CONTROL_PLANE_VIP_READY, INGRESS_VIP_READY].contains(&c.type_.as_str());
@@ -133,10 +135,11 @@ impl ClusterFacts {
         self.annotations.get(key).map(String::as_str)
     }
 
-    /// Every address this Cluster uses or shows: nobody else may have them.
-    pub fn addresses(&self) -> impl Iterator<Item = std::net::IpAddr> {
-        let shown = Slot::ALL.into_iter().filter_map(|slot| self.annotation(slot.annotation()));
-        std::iter::once(self.endpoint.host.as_str()).chain(shown).filter_map(address)
+    /// The address this Cluster uses: nobody else may have it. What annotations show is not counted, because anybody who
+    /// may write a Cluster may write them; claims prove the rest.
+    #[must_use]
+    pub fn address(&self) -> Option<std::net::IpAddr> {
+        address(&self.endpoint.host)
     }
 }
 
@@ -164,12 +167,7 @@ impl Project for Clusters {
 
     fn keys(index: usize, _: &ObjectKey, cluster: &ClusterFacts) -> Vec<Box<str>> {
         match index {
-            0 => {
-                let mut all: Vec<Box<str>> = cluster.addresses().map(|a| a.to_string().into()).collect();
-                all.sort();
-                all.dedup();
-                all
-            }
+            0 => cluster.address().map(|address| address.to_string().into()).into_iter().collect(),
             1 => cluster.class.iter().map(|class| class.to_string().into()).collect(),
             // Clusters that wait for an address, so that a change of a pool can wake them.
             _ if cluster.endpoint.is_valid() || cluster.deleting => Vec::new(),

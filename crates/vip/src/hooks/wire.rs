@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
 use api::key::ObjectKey;
+use api::names::{DnsLabel, DnsSubdomain, NameError};
 use api::views::Cluster;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,13 @@ impl LifecycleRequest {
         };
         let name = named(&cluster.metadata.name, "cluster.metadata.name")?;
         let namespace = named(&cluster.metadata.namespace, "cluster.metadata.namespace")?;
+        // Names become paths of requests and keys that are remembered: only what the API server would store is taken.
+        let odd = |field: &str, problem: NameError| RequestError::Field {
+            field: field.to_owned(),
+            problem: problem.to_string(),
+        };
+        name.parse::<DnsSubdomain>().map_err(|error| odd("cluster.metadata.name", error))?;
+        namespace.parse::<DnsLabel>().map_err(|error| odd("cluster.metadata.namespace", error))?;
         let key = ObjectKey::namespaced(namespace, name);
         Ok(Self { settings: raw.settings.unwrap_or_default(), cluster, key })
     }
@@ -276,6 +284,15 @@ mod tests {
         assert_eq!(read(&other).unwrap(), bare);
         let settings = json!({"settings": {"a": "b"}, "cluster": cluster});
         assert_eq!(read(&settings).unwrap().settings, BTreeMap::from([("a".to_owned(), "b".to_owned())]));
+    }
+
+    #[test]
+    fn a_name_that_no_server_would_store_is_refused() {
+        for (namespace, name) in [("n", "../x"), ("n/../m", "x"), ("n", "X"), ("n?watch=1", "x")] {
+            let request = json!({"cluster": {"metadata": {"namespace": namespace, "name": name}}});
+            let error = read(&request).unwrap_err().to_string();
+            assert!(error.contains("cluster.metadata.name"), "{error}");
+        }
     }
 
     #[test]

@@ -29,7 +29,11 @@ pub fn verdicts(snapshot: &Snapshot, cluster: &ClusterFacts, failed: bool) -> Op
         let text =
             "Berth failed while looking after this cluster's addresses; it is tried again, see the operator's log";
         let reason = common::Reason::InternalError.as_str();
-        return Some(vec![Verdict::unknown(CONTROL_PLANE_VIP_READY, reason, text)]);
+        let mut all = vec![Verdict::unknown(CONTROL_PLANE_VIP_READY, reason, text)];
+        if survey.wants.keys().any(|slot| slot.role == Role::Ingress) {
+            all.push(Verdict::unknown(INGRESS_VIP_READY, reason, text));
+        }
+        return Some(all);
     }
     let first = control_plane(&survey, cluster, scene);
     if first.reason == Reason::WaitingForAddress.as_str() && quiet_until(cluster, scene).is_some() {
@@ -77,8 +81,12 @@ fn control_plane(survey: &Survey, cluster: &ClusterFacts, scene: &Scene) -> Verd
     }
     let verdict = of_role(survey, scene, Role::ControlPlane, CONTROL_PLANE_VIP_READY);
     let verdict = verdict.unwrap_or_else(|| no(Reason::WaitingForAddress, "nothing is known yet".to_owned()));
-    // Bound is not enough: the Cluster must show it.
-    if verdict.state == Holds::True && !survey.goal.reached(cluster) {
+    // Bound is not enough: the Cluster must carry it.
+    let carried = match survey.stance {
+        Stance::VipOnly => cluster.annotation(Slot::CONTROL_PLANE.annotation()).is_some(),
+        _ => cluster.endpoint.is_valid(),
+    };
+    if verdict.state == Holds::True && !carried {
         return no(Reason::WaitingForAddress, "the address is about to be written to the Cluster".to_owned());
     }
     verdict
