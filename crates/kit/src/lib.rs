@@ -8,7 +8,7 @@
 //! |---|---|
 //! | start, supervise, stop, be ready | [`manager`], [`gates`], [`lease`], [`kinds`], [`client`] |
 //! | pace | [`backoff`], [`bucket`], [`clock`] |
-//! | say why | [`conditions`], [`events`], [`class`], [`field`], [`telemetry`] |
+//! | say why | [`conditions`], [`events`], [`explain`], [`class`], [`field`], [`telemetry`] |
 //! | serve | [`serve`], [`certs`], [`admission`] |
 //! | call out | [`http`], [`secret`] |
 //! | prove | [`fault`], [`rights`] |
@@ -25,6 +25,7 @@ pub mod client;
 pub mod clock;
 pub mod conditions;
 pub mod events;
+pub mod explain;
 pub mod fault;
 pub mod feed;
 pub mod field;

@@ -52,6 +52,17 @@ fn widget(name: &str, size: i64) -> Value {
         "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size}})
 }
 
+#[test]
+fn a_feed_of_a_list_shows_just_that_list() {
+    let older = kinds::Kind { version: "v1beta1".to_owned(), ..kinds::Kind::of::<Widget>() };
+    let objects = [widget("a", 1), widget("b", 2)].map(|object| serde_json::from_value(object).unwrap());
+    let feed: Feed<Sizes> = Feed::of(Clock::system(), older.clone(), objects);
+    assert_eq!((feed.phase(), feed.kind(), feed.len()), (Phase::Synced, older, 2));
+    assert_eq!(feed.get(&ObjectKey::namespaced("default", "b")), Seen::At(Arc::new(2)));
+    assert_eq!(feed.get(&ObjectKey::namespaced("default", "c")), Seen::Absent);
+    assert_eq!(feed.by("size", "1").len(), 1);
+}
+
 fn definition() -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": WIDGETS},

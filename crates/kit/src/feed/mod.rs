@@ -114,6 +114,18 @@ impl<P: Project> Feed<P> {
         Self { inner: Arc::new(inner) }
     }
 
+    /// A feed that shows these objects of this kind and nothing else, for judging once what would be followed otherwise.
+    #[must_use]
+    pub fn of(clock: Clock, kind: Kind, objects: impl IntoIterator<Item = P::Source>) -> Self {
+        let feed = Self::new(clock);
+        *feed.inner.kind.write().unwrap_or_else(PoisonError::into_inner) = kind;
+        for object in objects {
+            feed.write().put(object, None);
+        }
+        feed.inner.phase.send_replace(Phase::Synced);
+        feed
+    }
+
     /// The kind this feed follows, at the version that is served; before that is known, at the preferred one.
     #[must_use]
     pub fn kind(&self) -> Kind {
