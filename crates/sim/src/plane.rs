@@ -21,7 +21,7 @@ mod process;
 
 pub use find::Server;
 pub use install::{apply, install_crds, objects, webhooks_by_url};
-pub use managers::{Manager, capi, ipam};
+pub use managers::{Manager, capi, cluster_api_definitions, ipam};
 pub use process::{Process, free_port, http_get, wait_http};
 
 /// How long a server may take until it is ready.

@@ -69,17 +69,35 @@ pub async fn ipam(plane: &Plane) -> Result<Manager, PlaneError> {
     start(plane, kind).await
 }
 
+/// The definitions of Cluster API and of the in-cluster IPAM provider, for servers without their managers: without
+/// webhooks, so objects are kept at the stored version and nothing is defaulted.
+pub fn cluster_api_definitions() -> Result<Vec<Value>, PlaneError> {
+    let mut all = Vec::new();
+    for (name, manifests) in [("capi-core", "manifests/capi.json"), ("ipam-in-cluster", "manifests/ipam.json")] {
+        all.extend(read(name, manifests)?);
+    }
+    all.retain(|object| object["kind"] == "CustomResourceDefinition");
+    for definition in &mut all {
+        if let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("conversion".to_owned(), serde_json::json!({"strategy": "None"}));
+        }
+    }
+    Ok(all)
+}
+
+fn read(name: &'static str, manifests: &str) -> Result<Vec<Value>, PlaneError> {
+    let path = built(name, manifests)?;
+    let doing = format!("reading {}", path.display());
+    let text = std::fs::read_to_string(&path).map_err(PlaneError::io(doing.clone()))?;
+    Ok(objects(serde_json::from_str(&text).map_err(PlaneError::bad(doing))?))
+}
+
 async fn start(plane: &Plane, kind: Kind) -> Result<Manager, PlaneError> {
     let bin = built(kind.name, &format!("bin/{}", kind.name))?;
-    let manifests = built(kind.name, kind.manifests)?;
-    let text =
-        std::fs::read_to_string(&manifests).map_err(PlaneError::io(format!("reading {}", manifests.display())))?;
-    let document: Value =
-        serde_json::from_str(&text).map_err(PlaneError::bad(format!("reading {}", manifests.display())))?;
 
     let (webhooks, health, diagnostics) = (free_port()?, free_port()?, free_port()?);
     let ca = plane.ca()?;
-    let mut all = objects(document);
+    let mut all = read(kind.name, kind.manifests)?;
     for object in &mut all {
         webhooks_by_url(object, webhooks, &ca);
     }
