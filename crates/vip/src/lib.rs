@@ -12,7 +12,7 @@
 //!
 //! **Parts.** Every replica answers hooks ([`extension`], [`hooks`], [`topology`]); the [`gate`] decides whether a cluster may be
 //! rendered; the leader's [`keeper`] does what no call would do. Both judge a cluster by the same [`survey`] and have
-//! their effects through the same [`apply`].
+//! their effects through the same [`apply`]. [`explain`] tells people what that judgement is, and has no effect at all.
 //!
 //! **Invariants.** The gate opens only for a Cluster that carries, in the request itself, everything we would write. A claim's
 //! name is the lock: replicas cannot make two. A claim with an address is never moved, an endpoint that is set is never
@@ -24,6 +24,7 @@
 pub mod apply;
 pub mod config;
 pub mod decide;
+pub mod explain;
 pub mod extension;
 pub mod facts;
 pub mod gate;

@@ -184,6 +184,25 @@ pub fn age(claim: &ClaimFacts, now: Timestamp) -> std::time::Duration {
     now.duration_since(claim.created).try_into().unwrap_or_default()
 }
 
+/// What an address for a slot of the cluster is looked for with.
+#[must_use]
+pub fn search<'a>(
+    cluster: &'a ClusterFacts,
+    class: &'a ObjectKey,
+    scene: &'a Scene,
+    slot: Slot,
+    family: Option<Family>,
+) -> Search<'a> {
+    Search {
+        class,
+        namespace: scene.key.namespace().unwrap_or_default(),
+        namespace_labels: &scene.namespace_labels,
+        role: slot.role,
+        family,
+        pin: cluster.annotation(slot.role.pin()).map(str::trim).filter(|pin| !pin.is_empty()),
+    }
+}
+
 /// Judges a cluster against its scene.
 #[must_use]
 pub fn survey(cluster: &ClusterFacts, scene: &Scene) -> Survey {
@@ -362,14 +381,7 @@ impl Judge<'_> {
     }
 
     fn search(&self, slot: Slot, family: Option<Family>) -> Search<'_> {
-        Search {
-            class: self.class,
-            namespace: self.scene.key.namespace().unwrap_or_default(),
-            namespace_labels: &self.scene.namespace_labels,
-            role: slot.role,
-            family,
-            pin: self.cluster.annotation(slot.role.pin()).map(str::trim).filter(|pin| !pin.is_empty()),
-        }
+        search(self.cluster, self.class, self.scene, slot, family)
     }
 
     /// The address that the Cluster shows in a slot and that must not change any more: its endpoint or, once something was
