@@ -9,12 +9,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kit::client::Access;
 
+use crate::explain::{AboutOptions, VipsOptions};
 use crate::vip::VipOptions;
 
 const AFTER: &str = "\
 Exit codes:
   0  fine
-  1  it was tried and failed; the message says what (doctor: warnings)
+  1  it was tried and failed; the message says what (doctor: warnings; explain, tree: not there, or no right to see it)
   2  the command line, or a file named on it, is wrong; nothing was done (doctor: failures)
 
 Colour is used on a terminal only, and never when NO_COLOR is set.";
@@ -37,6 +38,12 @@ pub enum Command {
     Doctor(DoctorOptions),
     /// Take the hooks back from Cluster API before Berth is removed; refused while a ClusterClass names one.
     Unregister(UnregisterOptions),
+    /// Say why a cluster has its addresses or has none: every pool that was considered, and what comes next.
+    Explain(AboutOptions),
+    /// Draw a cluster with its claims, addresses and pools.
+    Tree(AboutOptions),
+    /// List the addresses of clusters.
+    Vips(VipsOptions),
     /// Print, write or check the CustomResourceDefinitions of Berth's own kinds.
     Crds(GenerateOptions),
     /// Print, write or check the rules Berth needs, generated from the rooms' own lists of calls.

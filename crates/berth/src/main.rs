@@ -2,10 +2,14 @@
 
 mod cli;
 mod doctor;
+mod explain;
 mod generate;
+mod look;
+mod near;
 mod registration;
 mod rooms;
 mod run;
+mod screen;
 mod serving;
 mod vip;
 
@@ -32,6 +36,9 @@ fn main() -> ExitCode {
         Command::Run(options) => on_runtime(run::run(*options)),
         Command::Doctor(options) => on_runtime(doctor::doctor(options)),
         Command::Unregister(options) => on_runtime(registration::unregister(options)),
+        Command::Explain(options) => on_runtime(explain::about(options)),
+        Command::Tree(options) => on_runtime(explain::draw(options)),
+        Command::Vips(options) => on_runtime(explain::vips(options)),
         Command::Crds(options) => finish(generate::crds(&options)),
         Command::Rbac(options) => finish(generate::rbac(&options)),
         Command::Webhooks(options) => finish(generate::webhooks(&options)),

@@ -185,7 +185,8 @@ fn listener<H: Handlers>(manager: &Manager, vip: &VipOptions, handlers: Arc<H>) 
     })
 }
 
-fn missing_pool(text: &str) -> Result<MissingPool, String> {
+/// Reads `--missing-pool-policy`.
+pub fn missing_pool(text: &str) -> Result<MissingPool, String> {
     let words = || MissingPool::ALL.map(|(word, _)| word).join(", ");
     MissingPool::read(text).ok_or_else(|| format!("`{text}` is none of {}", words()))
 }

@@ -4,6 +4,7 @@
 
 mod admission;
 mod commands;
+mod explaining;
 mod hooks;
 mod leading;
 mod rights;

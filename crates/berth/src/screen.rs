@@ -1,0 +1,104 @@
+//! How things look on a terminal: marks, colours, wrapped text, columns and trees. Everything here is text in, text out.
+
+mod explanation;
+mod table;
+mod tree;
+
+use std::io::IsTerminal;
+
+use kit::explain::Level;
+
+pub use explanation::explanation;
+pub use table::table;
+pub use tree::tree;
+
+/// Where text is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Screen {
+    /// Columns; none when lines may be as long as they are.
+    pub width: Option<usize>,
+    /// Whether colours are shown.
+    pub colour: bool,
+}
+
+/// The least that text beside something else needs; with less it moves to a line of its own.
+const BESIDE: usize = 24;
+
+impl Screen {
+    /// Standard output: as wide as the terminal or as `COLUMNS` says, with colours on a terminal unless `NO_COLOR` is set.
+    pub fn standard_output() -> Self {
+        let out = std::io::stdout();
+        let columns = std::env::var_os("COLUMNS");
+        let given = columns.and_then(|columns| columns.to_str()?.parse().ok()).filter(|width| *width > 0);
+        let width = given.or_else(|| terminal_size::terminal_size_of(&out).map(|(width, _)| usize::from(width.0)));
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { width, colour: out.is_terminal() && !no_colour }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// The sign of a level.
+    fn mark(self, level: Level) -> String {
+        let (code, sign) = match level {
+            Level::Ok => ("32", "✓"),
+            Level::Waiting => ("33", "…"),
+            Level::Problem => ("31", "✗"),
+            Level::Aside => ("2", "-"),
+            Level::Unknown => ("35", "?"),
+        };
+        self.paint(code, sign)
+    }
+
+    fn heading(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// Adds `text` after `first`, its further lines after `rest`; both are `indent` columns wide on the screen.
+    fn paragraph(self, out: &mut String, first: &str, rest: &str, indent: usize, text: &str) {
+        let room = self.width.map(|width| width.saturating_sub(indent).max(1));
+        let mut lead = first;
+        for line in wrap(text, room) {
+            out.push_str(format!("{lead}{line}").trim_end());
+            out.push('\n');
+            lead = rest;
+        }
+    }
+
+    /// Whether text of this length, or at least a readable column of it, has room after `indent` columns.
+    fn has_room(self, indent: usize, text: &str) -> bool {
+        self.width.is_none_or(|width| indent + columns(text).min(BESIDE) <= width)
+    }
+}
+
+/// How many columns a text takes.
+fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Text that others wrote, without what would move the cursor or change the terminal.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The lines of a text at this width; words are never broken, so that names can be copied.
+fn wrap(text: &str, width: Option<usize>) -> Vec<String> {
+    let text = plain(text);
+    let Some(width) = width else { return vec![text] };
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split_whitespace() {
+        if !line.is_empty() && columns(&line) + 1 + columns(word) > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn words_are_kept_whole_and_lines_within_the_width() {
+    assert_eq!(wrap("one two three", Some(7)), ["one two", "three"]);
+    assert_eq!(wrap("a-name-that-is-too-long b", Some(4)), ["a-name-that-is-too-long", "b"]);
+    assert_eq!(wrap("as  it is", None), ["as  it is"]);
+    assert_eq!(wrap("", Some(4)), [""]);
+}
+
+#[test]
+fn a_table_without_room_becomes_blocks() {
+    let rows = [["team-a/prod".to_owned(), "10.0.0.1".to_owned(), "a sentence that says why".to_owned()]];
+    let draw = |width| table(Screen { width: Some(width), colour: false }, ["CLUSTER", "ADDRESS", "STATE"], &rows);
+    assert_eq!(draw(60), "CLUSTER      ADDRESS   STATE\nteam-a/prod  10.0.0.1  a sentence that says why\n");
+    assert_eq!(draw(30), "CLUSTER  team-a/prod\nADDRESS  10.0.0.1\nSTATE    a sentence that says\n         why\n");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn wrapping_loses_no_word(text in "[a-z ]{0,80}", width in 1usize..60) {
+        let lines = wrap(&text, Some(width));
+        let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
+        prop_assert_eq!(words, text.split_whitespace().collect::<Vec<_>>());
+        for line in &lines {
+            prop_assert!(line.len() <= width || !line.contains(' '));
+        }
+    }
+}
