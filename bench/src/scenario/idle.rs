@@ -51,8 +51,7 @@ impl Scenario for Idle {
         while name.len() < length {
             name.push(char::from(b'a' + (dice.next() % 26) as u8));
         }
-        let (mut args, mut owned_args) = (Map::new(), Map::new());
-        owned_args.insert(".".into(), json!({}));
+        let mut args = Map::new();
         let count = dice.between(9, 18);
         while (args.len() as u64) < count {
             let arg = format!("{}{}{}", dice.word(&WORDS), capital(dice.word(&WORDS)), args.len());
@@ -62,19 +61,12 @@ impl Scenario for Idle {
                 description.push_str(dice.word(&WORDS));
                 description.push(' ');
             }
-            args.insert(
-                arg.clone(),
-                json!({"description": description.trim_end(), "required": dice.next().is_multiple_of(3)}),
-            );
-            owned_args.insert(format!("f:{arg}"), json!({".": {}, "f:description": {}, "f:required": {}}));
+            args.insert(arg, json!({"description": description.trim_end(), "required": dice.next().is_multiple_of(3)}));
         }
         let mut capabilities: Vec<&str> = CAPABILITIES.into_iter().filter(|_| dice.next().is_multiple_of(2)).collect();
         if capabilities.is_empty() {
             capabilities.push("power");
         }
-        let mut owned_capabilities: Map<String, Value> =
-            capabilities.iter().map(|c| (format!("v:\"{c}\""), json!({}))).collect();
-        owned_capabilities.insert(".".into(), json!({}));
         let object = json!({
             "apiVersion": format!("{}/{}", KIND.group, KIND.version), "kind": KIND.kind,
             "metadata": {
@@ -99,26 +91,24 @@ impl Scenario for Idle {
             json!({"manager": manager, "operation": operation, "apiVersion": format!("{}/{}", KIND.group, KIND.version),
                 "time": "2026-01-02T03:04:05Z", "fieldsType": "FieldsV1", "fieldsV1": fields})
         };
-        let managed_fields = json!([
-            owner(
-                "kind-installer",
-                "Apply",
-                json!({"f:spec": {
-                "f:controllerName": {}, "f:argsSchema": owned_args, "f:capabilities": owned_capabilities, "f:recyclable": {}}})
-            ),
-            owner(
-                "site-labels",
-                "Apply",
-                json!({"f:metadata": {"f:labels": {
-                "f:app.kubernetes.io/part-of": {}, "f:example.test/site": {}, "f:example.test/tier": {}}}})
-            ),
-            owner(
-                "ticketing",
-                "Update",
-                json!({"f:metadata": {"f:annotations": {
-                ".": {}, "f:example.test/contact": {}, "f:example.test/ticket": {}}}})
-            ),
-        ]);
+        let condition =
+            json!({".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:reason": {}, "f:status": {}, "f:type": {}});
+        let mut status = owner(
+            "kind-controller",
+            "Update",
+            json!({"f:status": {
+                "f:conditions": {".": {}, "k:{\"type\":\"Available\"}": condition}, "f:lastHeartbeat": {}, "f:observedGeneration": {}}}),
+        );
+        if let Some(entry) = status.as_object_mut() {
+            entry.insert("subresource".to_owned(), json!("status"));
+        }
+        let guard = owner(
+            "site-guard",
+            "Apply",
+            json!({"f:metadata": {"f:finalizers": {"v:\"example.test/guard\"": {}}, "f:ownerReferences": {
+                format!("k:{{\"uid\":\"{:016x}\"}}", dice.next()): {}}}}),
+        );
+        let managed_fields = json!([status, guard]);
         Seeded { collection: KIND.path(), name, object, managed_fields }
     }
 
@@ -158,8 +148,8 @@ mod tests {
     fn objects_have_realistic_sizes_and_names_the_server_accepts() {
         for index in 0..2000 {
             let (name, size) = whole(7, index);
-            // The server adds defaults, identity and times, the controller its status: about 800 bytes up to the 6 KiB.
-            assert!((2 << 10..=5300).contains(&size), "object {index} has {size} bytes");
+            // The server adds its creator's fields, defaults, identity and times, the controller its status: about 1 to 2 KiB.
+            assert!((1 << 10..=4200).contains(&size), "object {index} has {size} bytes");
             assert!(
                 (20..=63).contains(&name.len())
                     && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
@@ -191,8 +181,16 @@ mod tests {
     }
 
     #[test]
-    fn three_managers_own_fields_of_every_object() {
-        let owners = Idle.object(1, 1).managed_fields;
-        assert_eq!(owners.as_array().unwrap().len(), 3);
+    fn no_owner_claims_a_field_of_the_new_object_because_the_server_would_take_it_away() {
+        let made = Idle.object(1, 1);
+        let owners = made.managed_fields.as_array().unwrap();
+        assert_eq!(owners.len(), 2, "the server adds whoever creates the object");
+        for field in owners.iter().flat_map(|owner| owner["fieldsV1"].as_object().unwrap()) {
+            let (part, fields) = (field.0.strip_prefix("f:").unwrap(), field.1.as_object().unwrap());
+            assert!(
+                fields.keys().all(|key| made.object[part].get(key.strip_prefix("f:").unwrap()).is_none()),
+                "{field:?}"
+            );
+        }
     }
 }

@@ -59,7 +59,7 @@ pub struct Seeded {
     pub name: String,
     /// What is created.
     pub object: Value,
-    /// The field owners it carries afterwards.
+    /// Who owns fields of it beside its creator: fields that the new object does not have yet.
     pub managed_fields: Value,
 }
 
