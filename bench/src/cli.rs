@@ -27,6 +27,8 @@ budget is missed under --gate; 2 bad flags, nothing was started; 3 the machine w
 pub enum Command {
     /// Run one scenario and print one JSON document.
     Run(Box<Run>),
+    /// Measure the addresses of clusters: hook answers, time to an endpoint, memory.
+    Vip(Box<crate::vip::Vip>),
     /// Print the scenarios.
     List,
     /// The independent watcher: stamps events of a kind until its input closes.

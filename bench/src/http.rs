@@ -32,6 +32,8 @@ pub enum Body {
     Json(Bytes),
     /// A JSON merge patch.
     Merge(Bytes),
+    /// JSON without saying so, as Cluster API sends it to hooks.
+    Bare(Bytes),
 }
 
 /// A fixed set of HTTP/2 connections to one server.
@@ -51,23 +53,48 @@ impl Pool {
         let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
             .await
             .with_context(|| format!("using kubeconfig {shown}"))?;
-        let mut tls = config.rustls_client_config().with_context(|| format!("certificates of kubeconfig {shown}"))?;
-        tls.alpn_protocols = vec![b"h2".to_vec()];
-        let tls = TlsConnector::from(Arc::new(tls));
+        let tls = config.rustls_client_config().with_context(|| format!("certificates of kubeconfig {shown}"))?;
         let host = config.cluster_url.host().context("the kubeconfig's server has no host")?.to_owned();
         let port = config.cluster_url.port_u16().unwrap_or(443);
+        Self::dial(tls, (&host, port), connections, agent).await
+    }
+
+    /// Opens `connections` connections to a server on loopback that has a certificate of this authority.
+    pub async fn trusting(ca: &Path, port: u16, connections: usize, agent: &str) -> Result<Self> {
+        use rustls::pki_types::pem::PemObject;
+        let mut roots = rustls::RootCertStore::empty();
+        let shown = ca.display();
+        for certificate in
+            rustls::pki_types::CertificateDer::pem_file_iter(ca).with_context(|| format!("reading {shown}"))?
+        {
+            roots
+                .add(certificate.with_context(|| format!("reading {shown}"))?)
+                .with_context(|| format!("using {shown}"))?;
+        }
+        let tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        Self::dial(tls, ("127.0.0.1", port), connections, agent).await
+    }
+
+    async fn dial(
+        mut tls: rustls::ClientConfig,
+        (host, port): (&str, u16),
+        connections: usize,
+        agent: &str,
+    ) -> Result<Self> {
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let tls = TlsConnector::from(Arc::new(tls));
         let mut pool = Self {
             connections: Vec::with_capacity(connections),
-            base: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
+            base: format!("https://{host}:{port}"),
             agent: agent.to_owned(),
             _drivers: JoinSet::new(),
         };
         for _ in 0..connections.max(1) {
-            let tcp = tokio::net::TcpStream::connect((host.as_str(), port))
+            let tcp = tokio::net::TcpStream::connect((host, port))
                 .await
                 .with_context(|| format!("connecting to {host}:{port}"))?;
             tcp.set_nodelay(true).context("setting TCP_NODELAY")?;
-            let name = rustls::pki_types::ServerName::try_from(host.clone()).context("reading the server's name")?;
+            let name = rustls::pki_types::ServerName::try_from(host.to_owned()).context("reading the server's name")?;
             let stream = tls.connect(name, tcp).await.with_context(|| format!("TLS with {host}:{port}"))?;
             let (sender, driver) = Builder::new(TokioExecutor::new())
                 .initial_stream_window_size(WINDOW)
@@ -93,6 +120,7 @@ impl Pool {
             .header(http::header::ACCEPT, "application/json");
         let bytes = match body {
             Body::None => Bytes::new(),
+            Body::Bare(b) => b,
             Body::Json(b) => {
                 request = request.header(http::header::CONTENT_TYPE, "application/json");
                 b

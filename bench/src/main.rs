@@ -24,6 +24,7 @@ mod seed;
 mod server;
 mod standin;
 mod stats;
+mod vip;
 mod watch;
 
 use std::process::ExitCode;
@@ -60,14 +61,16 @@ async fn dispatch(cli: Cli) -> Result<u8> {
                     Cli::command().error(clap::error::ErrorKind::ValueValidation, text).exit()
                 }
             };
-            measure(&plan).await
+            or_interrupted(Box::pin(measure(&plan))).await
         }
         Command::List => {
             for s in scenario::all() {
                 println!("{:<12} {}", s.name(), s.about());
             }
+            println!("{:<12} hook answers and the time to an endpoint; a command of its own", "vip");
             Ok(0)
         }
+        Command::Vip(args) => or_interrupted(Box::pin(vip::main(&args))).await,
         Command::Watch(a) => watch::main(&a.kubeconfig, &a.path, &a.resource_version).await.map(|()| 0),
         Command::StandIn(a) => {
             standin::main(&a.kubeconfig, &a.health, &idle()?.kind().path(), a.touch).await.map(|()| 0)
@@ -79,15 +82,19 @@ async fn dispatch(cli: Cli) -> Result<u8> {
     }
 }
 
-async fn measure(plan: &Plan) -> Result<u8> {
+/// Runs `work` until it ends or somebody interrupts it; dropping it stops every child it started.
+async fn or_interrupted(work: impl Future<Output = Result<u8>>) -> Result<u8> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("listening for signals")?;
-    // Dropping the run stops every child it started.
-    let report = tokio::select! {
-        report = run::run(plan) => report?,
-        _ = interrupt.recv() => return Ok(130),
-        _ = terminate.recv() => return Ok(143),
-    };
+    tokio::select! {
+        code = work => code,
+        _ = interrupt.recv() => Ok(130),
+        _ = terminate.recv() => Ok(143),
+    }
+}
+
+async fn measure(plan: &Plan) -> Result<u8> {
+    let report = run::run(plan).await?;
     eprint!("{}", report.tables());
     let text = serde_json::to_string_pretty(&report).context("writing the document")? + "\n";
     match plan.out() {

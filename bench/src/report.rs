@@ -280,14 +280,15 @@ impl Report {
     }
 }
 
-fn table(header: &[&str]) -> Table {
+/// A table with this heading.
+pub fn table(header: &[&str]) -> Table {
     let mut t = Table::new();
     t.load_style(presets::UTF8_BORDERS_ONLY).set_header(header.to_vec());
     t
 }
 
 /// Three significant digits are all a wall clock deserves.
-fn short(x: f64) -> String {
+pub fn short(x: f64) -> String {
     match x.abs() {
         a if a >= 100.0 || x.fract() == 0.0 => format!("{x:.0}"),
         a if a >= 10.0 => format!("{x:.1}"),
@@ -296,7 +297,8 @@ fn short(x: f64) -> String {
     }
 }
 
-fn commit() -> Option<String> {
+/// The commit of the work tree, when there is one.
+pub fn commit() -> Option<String> {
     let out = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
     let text = String::from_utf8(out.stdout).ok()?.trim().to_owned();
     (out.status.success() && !text.is_empty()).then_some(text)

@@ -30,6 +30,11 @@ impl Server {
         self.plane.kubeconfig_path()
     }
 
+    /// A directory with `tls.crt` and `tls.key` for servers on loopback, and with `ca.crt`, their authority.
+    pub fn cert_dir(&self) -> Result<PathBuf> {
+        self.plane.webhook_cert_dir().context("making certificates")
+    }
+
     /// Its audit log.
     pub fn audit_log(&self) -> PathBuf {
         self.audit_log.clone()

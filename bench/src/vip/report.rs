@@ -1,0 +1,198 @@
+//! The document and the tables of the scenario.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Vip, percentiles};
+use crate::budget::{Budget, at_most};
+use crate::proc::Memory;
+use crate::report::{commit, short, table};
+use crate::stats::Percentiles;
+
+/// The version of the document's shape.
+const SCHEMA: &str = "berth-bench/vip/1";
+
+/// One run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    schema: &'static str,
+    date: String,
+    commit: Option<String>,
+    cores: usize,
+    /// Load average when the measuring began.
+    load_average: f64,
+    /// Whether the machine was busy with something else: not to be used as a figure.
+    pub disturbed: bool,
+    subject: String,
+    /// Who played the topology controller.
+    topology: String,
+    /// Who played the address provider.
+    provider: String,
+    /// Milliseconds of the first call about a cluster, which makes its claim and does not wait.
+    first_call_ms: Option<Percentiles>,
+    /// By the number of clusters applied at once.
+    bring_up: BTreeMap<u64, BringUp>,
+    /// By the number of connections.
+    known: BTreeMap<usize, Known>,
+    /// Milliseconds of GeneratePatches with 200 templates.
+    patches_ms: Option<Percentiles>,
+    /// Whether equal requests had equal answers.
+    patches_equal: bool,
+    clusters: usize,
+    rss_kib: u64,
+    peak_kib: u64,
+    /// The bars.
+    pub budgets: Vec<Budget>,
+    /// What is wrong at the end.
+    pub oracle: Vec<String>,
+}
+
+/// From an applied Cluster to its endpoint.
+#[derive(Debug, Serialize)]
+struct BringUp {
+    /// Seconds until a watch showed the endpoint.
+    seconds: Option<Percentiles>,
+    /// Seconds that the provider took for a claim, waiting for its turn included.
+    provider_seconds: Option<Percentiles>,
+}
+
+/// Calls about clusters that have their address.
+#[derive(Debug, Serialize)]
+struct Known {
+    /// Milliseconds at a steady rate.
+    ms: Option<Percentiles>,
+    /// Answers a second when every connection asks again at once.
+    per_second: f64,
+    /// Answers in one second of processor time of the process under test.
+    per_core_second: f64,
+    /// Requests that it made to the API server meanwhile.
+    api_requests: usize,
+}
+
+impl Report {
+    /// A report without figures.
+    pub fn new(args: &Vip, load_average: f64, disturbed: bool) -> Self {
+        Self {
+            schema: SCHEMA,
+            date: jiff::Timestamp::now().to_string(),
+            commit: commit(),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            load_average,
+            disturbed,
+            subject: args.subject.display().to_string(),
+            topology: format!("stand-in with {} workers, HTTP/2 over TLS", args.topology_workers),
+            provider: format!("stand-in with {} workers", args.provider_workers),
+            first_call_ms: None,
+            bring_up: BTreeMap::new(),
+            known: BTreeMap::new(),
+            patches_ms: None,
+            patches_equal: false,
+            clusters: 0,
+            rss_kib: 0,
+            peak_kib: 0,
+            budgets: Vec::new(),
+            oracle: Vec::new(),
+        }
+    }
+
+    /// The first calls, in milliseconds.
+    pub fn first_call(&mut self, ms: &[f64]) {
+        self.first_call_ms = percentiles(ms);
+    }
+
+    /// One size of clusters applied at once, in seconds.
+    pub fn bring_up(&mut self, size: u64, seconds: &[f64], provider: &[f64]) {
+        let one = BringUp { seconds: percentiles(seconds), provider_seconds: percentiles(provider) };
+        self.bring_up.insert(size, one);
+    }
+
+    /// Calls with the address known, in milliseconds.
+    pub fn known(&mut self, connections: usize, ms: &[f64], seconds: f64, cpu: f64, api_requests: usize) {
+        let calls = ms.len() as f64;
+        let known = Known {
+            ms: percentiles(ms),
+            per_second: calls / seconds.max(f64::EPSILON),
+            // The kernel counts in hundredths of a second.
+            per_core_second: calls / cpu.max(0.01),
+            api_requests,
+        };
+        self.known.insert(connections, known);
+    }
+
+    /// Calls of GeneratePatches, in milliseconds.
+    pub fn patches(&mut self, ms: &[f64], equal: bool) {
+        (self.patches_ms, self.patches_equal) = (percentiles(ms), equal);
+    }
+
+    /// Memory with this many clusters.
+    pub fn memory(&mut self, clusters: usize, memory: Memory) {
+        (self.clusters, self.rss_kib, self.peak_kib) = (clusters, memory.rss_kib, memory.peak_kib);
+    }
+
+    /// The same with its bars.
+    pub fn finished(mut self) -> Self {
+        let mut rows = Vec::new();
+        for (connections, known) in &self.known {
+            let what = |part: &str| format!("hook answer, address known, {connections} connections: {part}");
+            rows.push(at_most(what("p50"), 1.0, "ms", known.ms.map(|p| p.p50)));
+            rows.push(at_most(what("p99"), 5.0, "ms", known.ms.map(|p| p.p99)));
+            rows.push(at_most(what("requests to the API server"), 0.0, "", Some(known.api_requests as f64)));
+            // 2,000 answers a second on one core.
+            let slow = 1e3 / known.per_core_second;
+            rows.push(at_most(what("processor time of an answer"), 0.5, "ms", Some(slow)));
+        }
+        rows.push(at_most("first call, no waiting: p99", 150.0, "ms", self.first_call_ms.map(|p| p.p99)));
+        for (size, one) in &self.bring_up {
+            let what = format!("Cluster applied to endpoint set, {size} at once: p99");
+            rows.push(at_most(what, 2.0, "s", one.seconds.map(|p| p.p99)));
+        }
+        rows.push(at_most("GeneratePatches, 200 templates: p99", 50.0, "ms", self.patches_ms.map(|p| p.p99)));
+        let unequal = f64::from(u8::from(!self.patches_equal));
+        rows.push(at_most("GeneratePatches: unequal answers", 0.0, "", Some(unequal)));
+        let what = format!("resident memory, {} clusters", self.clusters);
+        rows.push(at_most(what, 64.0, "MiB", Some(self.rss_kib as f64 / 1024.0)));
+        self.budgets = rows;
+        self
+    }
+
+    /// The tables for people.
+    pub fn tables(&self) -> String {
+        let mut figures = table(&["figure", "p50", "p95", "p99", "max", "samples"]);
+        let mut row = |what: String, p: Option<Percentiles>| {
+            let cells = p.map(|p| [short(p.p50), short(p.p95), short(p.p99), short(p.max), p.samples.to_string()]);
+            let cells = cells.unwrap_or_else(|| std::array::from_fn(|_| "-".to_owned()));
+            figures.add_row(std::iter::once(what).chain(cells).collect::<Vec<_>>());
+        };
+        for (connections, known) in &self.known {
+            let rate = format!("{}/s, {} per core second", short(known.per_second), short(known.per_core_second));
+            row(format!("address known, {connections} connections, ms ({rate})"), known.ms);
+        }
+        row("first call, ms".to_owned(), self.first_call_ms);
+        for (size, one) in &self.bring_up {
+            row(format!("applied to endpoint, {size} at once, s"), one.seconds);
+            row(format!("  of which the provider, {size} at once, s"), one.provider_seconds);
+        }
+        row("GeneratePatches, 200 templates, ms".to_owned(), self.patches_ms);
+        let mut bars = table(&["budget", "measured", "bar", ""]);
+        for b in &self.budgets {
+            let measured = b.measured.map_or_else(|| "not measured".to_owned(), |m| format!("{} {}", short(m), b.unit));
+            let verdict = if b.pass { "pass" } else { "FAIL" };
+            bars.add_row(vec![b.what.clone(), measured, format!("{} {}", short(b.bar), b.unit), verdict.to_owned()]);
+        }
+        let mut out = format!(
+            "\nvip, commit {}, {}; topology controller: {}; address provider: {}\n\n{figures}\n\n{bars}\n",
+            self.commit.as_deref().unwrap_or("unknown"),
+            self.date,
+            self.topology,
+            self.provider,
+        );
+        if self.disturbed {
+            out += &format!("DISTURBED load average {:.2}: do not use these figures\n", self.load_average);
+        }
+        for wrong in &self.oracle {
+            out += &format!("WRONG {wrong}\n");
+        }
+        out + if self.oracle.is_empty() { "oracle: passed\n" } else { "oracle: FAILED; this run counts as a failure\n" }
+    }
+}
