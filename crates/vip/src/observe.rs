@@ -24,7 +24,7 @@ pub fn scene(world: &World, key: &ObjectKey, cluster: &ClusterFacts, config: Arc
     let class = class_of(cluster, key, config.reconciler);
     let holdings: BTreeMap<Slot, Holding> =
         Slot::ALL.into_iter().filter_map(|slot| Some((slot, holding(world, key, slot)?))).collect();
-    let mut pools = class.as_ref().map(|class| pools(world, class, namespace, &holdings)).unwrap_or_default();
+    let mut pools = class.as_ref().map(|class| pools(world, key, class, &holdings)).unwrap_or_default();
     let class = class.and_then(|class| match world.classes.get(&class) {
         Seen::At(class) => Some(class),
         Seen::Absent | Seen::Behind => None,
@@ -70,7 +70,8 @@ fn holding(world: &World, key: &ObjectKey, slot: Slot) -> Option<Holding> {
 }
 
 /// The pools that name the class, and those that claims ask; all of them when none names it, so that a typo can be told.
-fn pools(world: &World, class: &ObjectKey, namespace: &str, holdings: &BTreeMap<Slot, Holding>) -> Vec<Pool> {
+fn pools(world: &World, cluster: &ObjectKey, class: &ObjectKey, holdings: &BTreeMap<Slot, Holding>) -> Vec<Pool> {
+    let namespace = cluster.namespace().unwrap_or_default();
     let words = [
         class.name().to_owned(),
         format!("{}/{}", class.namespace().unwrap_or_default(), class.name()),
@@ -107,7 +108,15 @@ fn pools(world: &World, class: &ObjectKey, namespace: &str, holdings: &BTreeMap<
             }
         }
     }
-    if found.is_empty() { all_pools(world) } else { found.into_values().collect() }
+    if found.is_empty() {
+        return all_pools(world);
+    }
+    let own: Vec<ObjectKey> = holdings.keys().map(|slot| slot.claim_of(cluster)).collect();
+    for pool in found.values_mut() {
+        let asking = world.claims.by("pool", &pool.index_value());
+        pool.pending = asking.iter().filter(|(claim, _)| !own.contains(claim)).count();
+    }
+    found.into_values().collect()
 }
 
 /// Every pool there is.

@@ -143,7 +143,7 @@ pub fn order<'a>(pools: &'a [Pool], search: &Search<'_>, tried: &[PoolName]) -> 
     fit.sort_by_cached_key(|pool| {
         let priority = pool.facts.annotations.get(PRIORITY).and_then(|p| p.trim().parse::<i64>().ok()).unwrap_or(0);
         let tried = !all_tried && tried.contains(&pool.name);
-        let exhausted = !pool.facts.has_capacity();
+        let exhausted = !pool.has_room();
         (exhausted, tried, std::cmp::Reverse(priority), pool.namespace.is_none(), pool.name.clone())
     });
     fit

@@ -24,6 +24,7 @@ fn pool(name: &str, namespace: Option<&str>, labels: &[(&str, &str)], annotation
         name: PoolName { kind: kind.into(), name: name.into() },
         namespace: namespace.map(Into::into),
         facts: Arc::new(facts),
+        pending: 0,
     }
 }
 
@@ -149,6 +150,21 @@ fn the_order_is_capacity_priority_nearness_and_name() {
     assert_eq!(names(&tried), ["z-own", "a-global", "b-global", "last", "first", "best-but-full"]);
     let all: Vec<PoolName> = pools.iter().map(|pool| pool.name.clone()).collect();
     assert_eq!(names(&all), names(&[]), "when all were tried the round begins again");
+}
+
+#[test]
+fn what_others_have_asked_for_is_as_good_as_gone() {
+    let looking = Looking::new();
+    let free = |p: &mut PoolFacts| p.counts = Some(PoolCounts { total: 9, free: 2, ..PoolCounts::default() });
+    let mut pools = [with(pool("a", None, &FIT, &[]), free), with(pool("b", None, &FIT, &[]), free)];
+    let first = |pools: &[Pool]| order(pools, &looking.search(), &[]).first().map(|pool| pool.name.name.to_string());
+    assert_eq!(first(&pools).as_deref(), Some("a"));
+    pools[0].pending = 1;
+    assert_eq!(first(&pools).as_deref(), Some("a"));
+    pools[0].pending = 2;
+    assert_eq!(first(&pools).as_deref(), Some("b"));
+    pools[1].pending = 2;
+    assert_eq!(first(&pools).as_deref(), Some("a"), "somebody has to be asked");
 }
 
 #[test]

@@ -470,7 +470,7 @@ impl Judge<'_> {
         tried.extend(pool.clone());
         let search = self.search(slot, family);
         let fit = order(&self.scene.pools, &search, &tried);
-        let better = fit.iter().find(|p| Some(&p.name) != pool.as_ref() && p.facts.has_capacity());
+        let better = fit.iter().find(|p| Some(&p.name) != pool.as_ref() && p.has_room());
         let due = claim.created.checked_add(self.scene.config.fallback_after).unwrap_or(claim.created);
         match better {
             Some(better) if due <= self.scene.now => State::Stuck { pool, better: better.name.clone() },

@@ -9,6 +9,7 @@ use api::views::{IPAddress, IPAddressClaim, ObjectRef};
 use jiff::Timestamp;
 use kit::feed::{Project, Version};
 
+use super::pool::{POOL_KIND, pool_value};
 use super::{PoolName, address, entries, index_value};
 use crate::names::{FOR_CLUSTER, MANAGED_BY, MANAGER, ROLE, Slot, TRIED_POOLS};
 
@@ -107,7 +108,7 @@ impl Project for Claims {
     type Source = IPAddressClaim;
     type Slim = ClaimFacts;
     const VERSIONS: &'static [&'static str] = IPAddressClaim::VERSIONS;
-    const INDEXES: &'static [&'static str] = &["cluster", "waiting"];
+    const INDEXES: &'static [&'static str] = &["cluster", "waiting", "pool"];
 
     fn slim(source: IPAddressClaim) -> ClaimFacts {
         ClaimFacts::of(source)
@@ -117,6 +118,14 @@ impl Project for Claims {
         let cluster = Slot::of_claim(key.name()).map(|(_, cluster)| index_value(key.namespace(), cluster));
         match index {
             0 => cluster.into_iter().collect(),
+            // Claims without an address, by the pool they ask.
+            2 => match &claim.pool {
+                Some(pool) if claim.address.is_none() && !claim.deleting => {
+                    let namespace = key.namespace().filter(|_| *pool.kind == *POOL_KIND);
+                    vec![pool_value(pool, namespace)]
+                }
+                _ => Vec::new(),
+            },
             // Claims without an address, so that a change of a pool can wake their clusters.
             _ if claim.address.is_none() && cluster.is_some() => vec!["".into()],
             _ => Vec::new(),

@@ -64,6 +64,8 @@ pub struct Pool {
     pub namespace: Option<Box<str>>,
     /// What is known of it.
     pub facts: Arc<PoolFacts>,
+    /// Claims of others that ask it and have no address yet.
+    pub pending: usize,
 }
 
 impl Pool {
@@ -71,8 +73,27 @@ impl Pool {
     #[must_use]
     pub fn new(kind: &str, key: &ObjectKey, facts: Arc<PoolFacts>) -> Self {
         let name = PoolName { kind: kind.into(), name: key.name().into() };
-        Self { name, namespace: key.namespace().map(Into::into), facts }
+        Self { name, namespace: key.namespace().map(Into::into), facts, pending: 0 }
     }
+
+    /// Whether it has an address left for one more, as far as is known. A provider fills claims one by one: what others
+    /// already asked for is as good as gone, or many clusters at once would all queue at one pool.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let pending = i64::try_from(self.pending).unwrap_or(i64::MAX);
+        self.facts.counts.as_ref().is_none_or(|counts| counts.free > pending)
+    }
+
+    /// The value under which claims that ask it are indexed.
+    #[must_use]
+    pub fn index_value(&self) -> Box<str> {
+        pool_value(&self.name, self.namespace.as_deref())
+    }
+}
+
+/// The value of a pool in the index of claims that ask it.
+pub(super) fn pool_value(name: &PoolName, namespace: Option<&str>) -> Box<str> {
+    format!("{}:{name}", namespace.unwrap_or_default()).into()
 }
 
 /// Addresses from the first to the last.
