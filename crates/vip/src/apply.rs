@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::key::ObjectKey;
+use api::meta::Versioned;
 use api::names::{CLUSTER_NAME_LABEL, WATCH_FILTER_LABEL};
 use api::views::{Endpoint, IPAddressClaim, ObjectRef};
 use kit::class::{Class, Classify};
@@ -156,9 +157,23 @@ impl Hand {
 
     async fn change_claim(&self, key: &ObjectKey, slot: Slot, claim: &ClaimFacts, body: Value) -> Result<(), Error> {
         let target = self.target(key, slot, claim);
-        let version = self.writer.merge(&target, body, Some(&claim.version)).await?;
+        let written = self.writer.merge(&target, body, Some(&claim.version)).await;
+        let version = self.learn(&target.key, written).await?;
         self.world.claims.wrote(&target.key, &version);
         Ok(())
+    }
+
+    /// A claim that has moved on is newer than the index: until that shows it, nothing more is decided on the old one.
+    async fn learn<T>(&self, key: &ObjectKey, done: Result<T, Error>) -> Result<T, Error> {
+        if let Err(Error::Changed { .. }) = &done {
+            let kind = self.world.claims.kind().resource();
+            let namespace = key.namespace().unwrap_or_default();
+            let api: Api<Versioned<IPAddressClaim>> = Api::namespaced_with(self.client().clone(), namespace, &kind);
+            if let Ok(Some(Versioned(found))) = api.get_opt(key.name()).await {
+                self.world.claims.wrote(key, &Version::of(&found));
+            }
+        }
+        done
     }
 
     /// Deletes just this version of a claim: one that was bound meanwhile is another version, and stays.
@@ -166,7 +181,9 @@ impl Hand {
     /// # Errors
     /// `Changed` when the claim has moved on.
     pub async fn release(&self, key: &ObjectKey, slot: Slot, claim: &ClaimFacts) -> Result<(), Error> {
-        self.writer.delete(&self.target(key, slot, claim), Some(&claim.version)).await
+        let target = self.target(key, slot, claim);
+        let deleted = self.writer.delete(&target, Some(&claim.version)).await;
+        self.learn(&target.key, deleted).await
     }
 
     /// Gives up a claim without an address and remembers its pool, so that the next claim asks another one.

@@ -106,6 +106,12 @@ impl Config {
         Ok(config)
     }
 
+    /// Whether a Cluster with this watch-filter label is another controller's.
+    #[must_use]
+    pub fn is_foreign(&self, label: Option<&str>) -> bool {
+        self.watch_filter.is_some() && self.watch_filter.as_deref() != label
+    }
+
     /// Whether a full handler name, as a ClusterClass spells it, is one of ours.
     #[must_use]
     pub fn is_ours(&self, handler: &str) -> bool {

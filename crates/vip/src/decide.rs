@@ -14,7 +14,7 @@ use crate::facts::{ClaimFacts, ClusterFacts, PoolName};
 use crate::hooks::Answer;
 use crate::names::Slot;
 use crate::scene::{Live, Scene};
-use crate::survey::{Stance, State, Survey, Want, age, survey};
+use crate::survey::{Stance, State, Survey, UNMANAGED, UNPOOLED, Want, age, survey};
 use crate::words::{rivalry, sentence};
 
 /// One effect on a cluster's claims or on the Cluster itself.
@@ -57,6 +57,8 @@ pub enum Next {
     Answer(Answer),
     /// The Cluster must be read from the server.
     Read,
+    /// The class and the pools must be read from the server.
+    Confirm,
     /// Something must be done.
     Do(Vec<Step>),
     /// Something may happen soon.
@@ -74,6 +76,8 @@ pub struct Snapshot {
     pub scene: Scene,
     /// Whether this call has waited as long as it may.
     pub waited: bool,
+    /// Whether class and pools were read from the server, not only from indexes.
+    pub confirmed: bool,
 }
 
 /// After our own write, and while Cluster API has not seen it.
@@ -83,10 +87,13 @@ const SHORTLY: u16 = 2;
 /// While a person has to do something.
 const LATER: u16 = 15;
 
+/// While Cluster API has an older copy than the server.
+const UNSEEN: &str = "waiting until Cluster API has seen the Cluster as it is now";
+
 /// Decides what comes next.
 #[must_use]
 pub fn decide(snapshot: &Snapshot) -> Next {
-    let Snapshot { asked, live, scene, waited } = snapshot;
+    let Snapshot { asked, live, scene, waited, confirmed } = snapshot;
     let current = match live {
         Live::Unread => asked,
         Live::Absent => return retry(SHORTLY, "the Cluster does not exist any more"),
@@ -96,18 +103,25 @@ pub fn decide(snapshot: &Snapshot) -> Next {
         Live::At(live) => &live.facts,
     };
     let survey = survey(current, scene);
+    // Cluster API has found the class, and pools may be as new as the Cluster: an index that does not show them is behind.
+    let unsure = scene.class.is_none() || matches!(survey.stance, Stance::Out(UNMANAGED | UNPOOLED));
+    if unsure && !*confirmed && !current.deleting && !current.paused {
+        return Next::Confirm;
+    }
     if let Stance::Out(_) = survey.stance {
-        return Next::Answer(Answer::open());
+        // What is rendered next is what was asked about, not what is there now.
+        let out = matches!(self::survey(asked, scene).stance, Stance::Out(_));
+        return if out { Next::Answer(Answer::open()) } else { retry(SOON, UNSEEN) };
     }
     if let Some(answer) = obstacle(&survey, scene, *waited) {
         return answer;
     }
-    let waits = held_back(&survey, scene);
+    let waits = held_back(&survey, current, scene);
     if waits.is_none() && survey.goal.reached(asked) {
         return Next::Answer(Answer::open());
     }
     let Live::At(live) = live else { return Next::Read };
-    let steps = claims(&survey);
+    let steps = claims(&survey, current, scene);
     if !steps.is_empty() {
         return Next::Do(steps);
     }
@@ -127,16 +141,19 @@ pub fn decide(snapshot: &Snapshot) -> Next {
     }
 }
 
-/// The steps that lead to an address for every slot that has none.
-#[must_use]
-pub fn claims(survey: &Survey) -> Vec<Step> {
+/// The steps that lead to an address for every slot that the cluster waits for. The others are the housekeeper's: what
+/// becomes of them must not hold the cluster back.
+fn claims(survey: &Survey, cluster: &ClusterFacts, scene: &Scene) -> Vec<Step> {
     let step = |(slot, want): (&Slot, &Want)| match &want.state {
         State::Unclaimed { pool, tried } => Some(Step::Claim { slot: *slot, pool: pool.clone(), tried: tried.clone() }),
         State::Unowned => Some(Step::Adopt { slot: *slot }),
         State::Stuck { better, .. } => Some(Step::Abandon { slot: *slot, better: better.clone() }),
         _ => None,
     };
-    survey.wants.iter().filter_map(step).collect()
+    let waits = |(slot, want): &(&Slot, &Want)| {
+        want.required || want.holds_back(scene.claim(**slot), cluster.created, scene.now)
+    };
+    survey.wants.iter().filter(waits).filter_map(step).collect()
 }
 
 /// What only a person can clear away, or an earlier claim that has to go first.
@@ -171,10 +188,10 @@ fn obstacle(survey: &Survey, scene: &Scene, waited: bool) -> Option<Next> {
 }
 
 /// The first slot that the cluster must still wait for.
-fn held_back<'a>(survey: &'a Survey, scene: &Scene) -> Option<(Slot, &'a Want)> {
+fn held_back<'a>(survey: &'a Survey, cluster: &ClusterFacts, scene: &Scene) -> Option<(Slot, &'a Want)> {
     let holds = |(slot, want): &(&Slot, &Want)| {
         let given = matches!(want.state, State::Missing { .. }) && slot.role == crate::names::Role::Ingress;
-        !given && want.holds_back(scene.claim(**slot), scene.now)
+        !given && want.holds_back(scene.claim(**slot), cluster.created, scene.now)
     };
     survey.wants.iter().find(holds).map(|(slot, want)| (*slot, want))
 }

@@ -22,7 +22,7 @@ use crate::guard::guard;
 use crate::hooks::Answer;
 use crate::metrics::VipMetrics;
 use crate::names::{CONTROL_PLANE_ENABLED, Role, Slot};
-use crate::observe;
+use crate::observe::{self, Certain};
 use crate::scene::{Holding, Live, Scene};
 use crate::seats::{Seats, Taken};
 use crate::survey::{Stance, State, age, class_of, survey};
@@ -129,13 +129,18 @@ impl Gate {
     ) -> Answer {
         let until = (self.clock.instant() + config.allocation_wait).min(end);
         let (mut live, mut waited, mut collisions) = (Live::Unread, false, 0);
+        let mut certain: Option<Certain> = None;
         for _ in 0..TURNS {
             let mut news = std::pin::pin!(seat.news());
             news.as_mut().enable();
             let current = if let Live::At(live) = &live { &live.facts } else { &asked };
             let mut scene = observe::scene(&self.world, key, current, Arc::clone(&config), self.clock.now());
             scene.tried = self.hand.tried(key);
-            let snapshot = Snapshot { asked: asked.clone(), live: live.clone(), scene, waited };
+            if let Some(certain) = &certain {
+                certain.show(&mut scene);
+            }
+            let confirmed = certain.is_some();
+            let snapshot = Snapshot { asked: asked.clone(), live: live.clone(), scene, waited, confirmed };
             match decide(&snapshot) {
                 Next::Answer(answer) => {
                     self.judge(&snapshot, current, &answer);
@@ -143,6 +148,10 @@ impl Gate {
                 }
                 Next::Read => match self.read(key, end).await {
                     Ok(read) => live = read,
+                    Err(answer) => return answer,
+                },
+                Next::Confirm => match self.confirm(key, current, end).await {
+                    Ok(read) => certain = Some(read),
                     Err(answer) => return answer,
                 },
                 Next::Await => waited = timeout_at(until, news).await.is_err(),
@@ -183,6 +192,18 @@ impl Gate {
                 Err(Answer::retry(2, "the Cluster API is unavailable: reading the Cluster"))
             }
             Err(_) => Err(Answer::retry(2, "the Cluster API does not answer: reading the Cluster")),
+        }
+    }
+
+    async fn confirm(&self, key: &ObjectKey, cluster: &ClusterFacts, end: Instant) -> Result<Certain, Answer> {
+        let limit = end.min(self.clock.instant() + REQUEST);
+        match timeout_at(limit, observe::certain(self.hand.client(), &self.world, key, cluster)).await {
+            Ok(Ok(certain)) => Ok(certain),
+            Ok(Err(error)) => {
+                tracing::warn!(cluster = %key, error = %chain(&*error), "class and pools could not be read");
+                Err(Answer::retry(2, "the API server is unavailable: reading the class and the pools"))
+            }
+            Err(_) => Err(Answer::retry(2, "the API server does not answer: reading the class and the pools")),
         }
     }
 

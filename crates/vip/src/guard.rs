@@ -27,12 +27,12 @@ fn rule(snapshot: &Snapshot, step: &Step) -> Option<&'static str> {
     let claim = |slot| snapshot.scene.claim(slot);
     match step {
         Step::Claim { slot, .. } if snapshot.scene.holdings.contains_key(slot) => Some("a slot has one claim"),
+        Step::Adopt { slot } if claim(*slot).is_none_or(|c| !c.owners.is_empty() || c.deleting) => {
+            Some("only a claim without an owner is taken over")
+        }
         Step::Claim { slot, .. } | Step::Adopt { slot } if slot.role == Role::ControlPlane => {
             let manual = survey(&live.facts, &snapshot.scene).stance == Stance::Manual;
             manual.then_some("an endpoint that was chosen by hand takes no address")
-        }
-        Step::Adopt { slot } if claim(*slot).is_none_or(|c| !c.owners.is_empty() || c.deleting) => {
-            Some("only a claim without an owner is taken over")
         }
         Step::Abandon { slot, .. } if claim(*slot).is_none_or(|c| c.address.is_some()) => {
             Some("a claim with an address is never given up")

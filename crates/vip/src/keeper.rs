@@ -101,6 +101,14 @@ impl Keeper {
     async fn tend(&self, snapshot: &Snapshot, cluster: &ClusterFacts, step: Step) -> Result<Flow, Error> {
         let (key, scene) = (&snapshot.scene.key, &snapshot.scene);
         let name = |slot: Slot| slot.claim(key.name());
+        // Decided from the index, done to what is there: a Cluster that looks otherwise by now is judged again.
+        let live = match step {
+            Step::Wait { .. } | Step::Sweep { .. } | Step::Refer { .. } | Step::Point { .. } => None,
+            _ => match self.read(key).await? {
+                Live::At(live) if live.facts == *cluster => Some(live),
+                _ => return Err(Error::Behind),
+            },
+        };
         match step {
             Step::Claim { slot, pool, tried } => {
                 if self.hand.claim(key, cluster, slot, &pool, &tried).await? {
@@ -136,12 +144,9 @@ impl Keeper {
                 }
             }
             Step::Write { goal } => {
-                // Decided from the index, written against what is there: a list must be sent whole.
-                let Live::At(live) = self.read(key).await? else { return Ok(Flow::Wait(None)) };
-                if live.facts.uid != cluster.uid {
-                    return Err(Error::Behind);
-                }
-                if let Some(patch) = goal.patch(&live.facts, &live.variables) {
+                if let Some(live) = live
+                    && let Some(patch) = goal.patch(&live.facts, &live.variables)
+                {
                     self.hand.write(key, &live.version, patch).await?;
                 }
             }

@@ -60,7 +60,7 @@ use crate::facts::{PoolFacts, World};
 use crate::gate::Gate;
 use crate::keeper::Keeper;
 use crate::metrics::VipMetrics;
-use crate::names::Slot;
+use crate::names::{ROLE, Role, Slot};
 
 /// Adds the room to a manager and returns what answers the hooks.
 ///
@@ -128,12 +128,14 @@ fn wake(world: &World, work: &Arc<Work<ObjectKey>>) {
     world.pools.observe(move |delta| {
         if matters(delta.old.as_deref(), delta.new.as_deref()) {
             wake_waiting(&waiting, &queue);
+            wake_late(&waiting, &queue, [&delta.old, &delta.new]);
         }
     });
     let (queue, waiting) = (Arc::clone(work), world.clone());
     world.global_pools.observe(move |delta| {
         if matters(delta.old.as_deref(), delta.new.as_deref()) {
             wake_waiting(&waiting, &queue);
+            wake_late(&waiting, &queue, [&delta.old, &delta.new]);
         }
     });
     let (queue, clusters) = (Arc::clone(work), world.clusters.clone());
@@ -156,6 +158,16 @@ fn matters(old: Option<&PoolFacts>, new: Option<&PoolFacts>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return true };
     let plain = |pool: &PoolFacts| PoolFacts { counts: None, ..pool.clone() };
     old.has_capacity() != new.has_capacity() || plain(old) != plain(new)
+}
+
+/// Clusters that go on without an ingress address take one when a pool for it appears.
+fn wake_late(world: &World, work: &Arc<Work<ObjectKey>>, pool: [&Option<Arc<PoolFacts>>; 2]) {
+    let ingress = |pool: &Arc<PoolFacts>| pool.words(ROLE).any(|word| word == Role::Ingress.as_str());
+    if pool.into_iter().flatten().any(ingress) {
+        for (key, _) in world.clusters.by("late", "") {
+            work.add_now(key, Priority::Background);
+        }
+    }
 }
 
 fn wake_waiting(world: &World, work: &Arc<Work<ObjectKey>>) {

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use api::key::ObjectKey;
 use api::meta::Versioned;
-use api::views::Cluster;
+use api::views::{Cluster, ClusterClass, GlobalInClusterIPPool, InClusterIPPool};
 use jiff::Timestamp;
-use kit::feed::{Seen, Version};
+use kit::feed::{Project, Seen, Version};
+use kube::api::{ListParams, ObjectList};
 use kube::{Api, Client};
 
 use crate::config::Config;
-use crate::facts::{ClusterFacts, GLOBAL_POOL_KIND, POOL_KIND, Pool, World, address};
+use crate::facts::{ClassFacts, ClusterFacts, GLOBAL_POOL_KIND, GlobalPools, POOL_KIND, Pool, Pools, World, address};
 use crate::names::{ALLOCATED, CONTROL_PLANE_SOURCE, NAMESPACE_SELECTOR, Slot};
+use crate::pools::names_class;
 use crate::scene::{Holding, Live, LiveCluster, Scene, Use, User};
 use crate::survey::class_of;
 
@@ -155,6 +157,65 @@ fn uses(world: &World, key: &ObjectKey, cluster: &ClusterFacts, holdings: &BTree
         }
     }
     uses
+}
+
+/// What the server itself says about a cluster's class and pools.
+#[derive(Clone, Debug)]
+pub struct Certain {
+    class: Option<Arc<ClassFacts>>,
+    pools: Vec<Pool>,
+}
+
+impl Certain {
+    /// Lays it over what the indexes show.
+    pub fn show(&self, scene: &mut Scene) {
+        scene.class = self.class.clone().or_else(|| scene.class.take());
+        for pool in &self.pools {
+            scene.pools.retain(|known| (&known.name, &known.namespace) != (&pool.name, &pool.namespace));
+        }
+        scene.pools.extend(self.pools.iter().cloned());
+    }
+}
+
+/// Reads a cluster's class and the pools that name it from the server: an index that shows none may only be behind.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn certain(
+    client: &Client,
+    world: &World,
+    key: &ObjectKey,
+    cluster: &ClusterFacts,
+) -> Result<Certain, Box<kube::Error>> {
+    let Some(class) = &cluster.class else { return Ok(Certain { class: None, pools: Vec::new() }) };
+    let kind = world.classes.kind().resource();
+    let api: Api<Versioned<ClusterClass>> =
+        Api::namespaced_with(client.clone(), class.namespace().unwrap_or_default(), &kind);
+    let found = api.get_opt(class.name()).await?.map(|Versioned(class)| Arc::new(ClassFacts::of(class)));
+    let namespace = key.namespace().unwrap_or_default();
+    let own = served(Api::<InClusterIPPool>::namespaced(client.clone(), namespace).list(&ListParams::default()).await)?;
+    let global = served(Api::<GlobalInClusterIPPool>::all(client.clone()).list(&ListParams::default()).await)?;
+    let own = own.into_iter().map(|pool| {
+        let key = ObjectKey::of(&pool);
+        Pool::new(POOL_KIND, &key, Arc::new(Pools::slim(pool)))
+    });
+    let global = global.into_iter().map(|pool| {
+        let key = ObjectKey::of(&pool);
+        Pool::new(GLOBAL_POOL_KIND, &key, Arc::new(GlobalPools::slim(pool)))
+    });
+    let known = matches!(world.namespaces.get(&ObjectKey::cluster_scoped(namespace)), Seen::At(_));
+    let selectable = |pool: &Pool| known || !pool.facts.annotations.contains_key(NAMESPACE_SELECTOR);
+    let fit = |pool: &Pool| names_class(pool, class) && selectable(pool);
+    Ok(Certain { class: found, pools: own.chain(global).filter(fit).collect() })
+}
+
+/// The items of a list; none of a kind that is not served.
+fn served<K: Clone>(answer: kube::Result<ObjectList<K>>) -> Result<Vec<K>, Box<kube::Error>> {
+    match answer {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(Box::new(error)),
+    }
 }
 
 /// Reads the Cluster from the server.

@@ -114,7 +114,9 @@ impl Holding {
     pub fn bound(&self, claim_name: &str) -> Option<IpAddr> {
         let Self::Claim { claim, address: Some(address) } = self else { return None };
         claim.address.as_ref()?;
-        (address.claim.as_deref() == Some(claim_name)).then_some(address.address).flatten()
+        // Indexes lag each on its own: an address of an earlier claim of this name may still be shown.
+        let own = address.claim_uid.as_ref().is_none_or(|uid| *uid == claim.version.uid);
+        (own && address.claim.as_deref() == Some(claim_name)).then_some(address.address).flatten()
     }
 }
 

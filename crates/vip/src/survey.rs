@@ -21,6 +21,11 @@ use crate::scene::{Holding, Scene, Use, User};
 /// How long an ingress address that nobody insists on may hold a cluster back.
 pub const INGRESS_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Why a cluster is left alone that nobody gave to us.
+pub const UNMANAGED: &str = "nothing asks for an address: no handler, annotation or pool names the class";
+/// Why a cluster is left alone that nothing can be had for.
+pub const UNPOOLED: &str = "no pool matches, and the policy is to ignore that";
+
 /// How this capability stands to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stance {
@@ -134,15 +139,15 @@ pub struct Want {
 }
 
 impl Want {
-    /// Whether the cluster must still wait for it at `now`.
+    /// Whether the cluster must still wait for it at `now`, counted from the claim or, without one, from `created`.
     #[must_use]
-    pub fn holds_back(&self, claim: Option<&ClaimFacts>, now: Timestamp) -> bool {
+    pub fn holds_back(&self, claim: Option<&ClaimFacts>, created: Timestamp, now: Timestamp) -> bool {
         match &self.state {
             State::Bound { .. } => false,
             _ if self.required => true,
             // What nobody insists on is waited for a moment, as long as it may still come.
             State::Waiting { .. } | State::Unclaimed { .. } | State::Unowned | State::Behind => {
-                claim.is_none_or(|claim| age(claim, now) < INGRESS_PATIENCE)
+                since(claim.map_or(created, |claim| claim.created), now) < INGRESS_PATIENCE
             }
             _ => false,
         }
@@ -181,7 +186,11 @@ pub fn class_of(cluster: &ClusterFacts, key: &ObjectKey, reconciler: bool) -> Op
 /// How long a claim has existed.
 #[must_use]
 pub fn age(claim: &ClaimFacts, now: Timestamp) -> std::time::Duration {
-    now.duration_since(claim.created).try_into().unwrap_or_default()
+    since(claim.created, now)
+}
+
+fn since(then: Timestamp, now: Timestamp) -> std::time::Duration {
+    now.duration_since(then).try_into().unwrap_or_default()
 }
 
 /// What an address for a slot of the cluster is looked for with.
@@ -231,7 +240,7 @@ pub fn survey(cluster: &ClusterFacts, scene: &Scene) -> Survey {
     }
     judge.ingress(&mut survey, families);
     if judge.unpooled(&survey) {
-        survey.stance = Stance::Out("no pool matches, and the policy is to ignore that");
+        survey.stance = Stance::Out(UNPOOLED);
         survey.wants.clear();
         return survey;
     }
@@ -282,14 +291,14 @@ impl Judge<'_> {
         if cluster.paused {
             return Stance::Out("the cluster is paused");
         }
-        if config.watch_filter.is_some() && cluster.watch_filter != config.watch_filter {
+        if config.is_foreign(cluster.watch_filter.as_deref()) {
             return Stance::Out("the cluster's watch-filter label is not ours");
         }
         if self.annotation(CONTROL_PLANE_ENABLED) == Some("false") {
             return Stance::Out("the cluster or its class opted out");
         }
         if matches!(config.missing_pool, MissingPool::Auto | MissingPool::Ignore) && !self.managed() {
-            return Stance::Out("nothing asks for an address: no handler, annotation or pool names the class");
+            return Stance::Out(UNMANAGED);
         }
         if cluster.annotation(VIP_ONLY) == Some("true") {
             return Stance::VipOnly;
@@ -404,7 +413,7 @@ impl Judge<'_> {
             Some(Holding::Claim { claim, .. }) => self.with_claim(slot, family, claim),
         };
         let State::Bound { address: held, .. } = state else { return state };
-        if let Some(by) = self.used_by_another(held) {
+        if let Some(by) = self.used_by_another(slot, held) {
             return State::Conflict { address: held, by };
         }
         let Some(shown) = self.shown(slot) else { return state };
@@ -485,8 +494,11 @@ impl Judge<'_> {
         }
     }
 
-    fn used_by_another(&self, held: IpAddr) -> Option<String> {
-        let another = |u: &&Use| u.address == held && matches!(u.by, User::Cluster { .. });
+    /// Who else uses an address that a claim of this cluster holds. Where pools overlap, two claims can hold one address;
+    /// the Cluster that shows it already keeps it.
+    fn used_by_another(&self, slot: Slot, held: IpAddr) -> Option<String> {
+        let fresh = self.shown(slot).is_none();
+        let another = |u: &&Use| u.address == held && (fresh || matches!(u.by, User::Cluster { .. }));
         self.scene.uses.iter().find(another).map(|u| u.by.to_string())
     }
 

@@ -39,10 +39,11 @@ fn gate(case: &Case<'_>) -> Vec<String> {
         live: Live::At(Box::new(live)),
         scene: case.scene.clone(),
         waited: true,
+        confirmed: true,
     };
     match decide::decide(&snapshot) {
         decide::Next::Do(steps) => steps.iter().map(|step| gate_step(case, step)).collect(),
-        decide::Next::Read | decide::Next::Await => vec!["wait for the address".to_owned()],
+        decide::Next::Read | decide::Next::Confirm | decide::Next::Await => vec!["wait for the address".to_owned()],
         decide::Next::Answer(answer) => vec![match (answer.status(), answer.retry_after()) {
             (Status::Failure, _) => format!("refuse the cluster: {}", answer.message()),
             (Status::Success, 0) => "let Cluster API go on with the cluster".to_owned(),

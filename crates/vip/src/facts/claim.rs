@@ -141,6 +141,8 @@ pub struct Addresses;
 pub struct AddressFacts {
     /// The claim that holds it.
     pub claim: Option<Box<str>>,
+    /// The very claim, where the provider says so as the contract asks: another one may have had the name before.
+    pub claim_uid: Option<Box<str>>,
     /// The address; none when it cannot be read.
     pub address: Option<IpAddr>,
     /// The pool it comes from.
@@ -154,7 +156,9 @@ impl Project for Addresses {
     const INDEXES: &'static [&'static str] = &["address"];
 
     fn slim(source: IPAddress) -> AddressFacts {
+        let owners = source.metadata.owner_references.unwrap_or_default();
         AddressFacts {
+            claim_uid: owners.into_iter().find(|owner| owner.kind == "IPAddressClaim").map(|owner| owner.uid.into()),
             claim: source.spec.claim_name.map(Into::into),
             address: source.spec.address.as_deref().and_then(address),
             pool: source.spec.pool,

@@ -159,7 +159,7 @@ impl Project for Clusters {
     type Source = Cluster;
     type Slim = ClusterFacts;
     const VERSIONS: &'static [&'static str] = Cluster::VERSIONS;
-    const INDEXES: &'static [&'static str] = &["address", "class", "open"];
+    const INDEXES: &'static [&'static str] = &["address", "class", "open", "late"];
 
     fn slim(source: Cluster) -> ClusterFacts {
         ClusterFacts::of(source)
@@ -169,8 +169,11 @@ impl Project for Clusters {
         match index {
             0 => cluster.address().map(|address| address.to_string().into()).into_iter().collect(),
             1 => cluster.class.iter().map(|class| class.to_string().into()).collect(),
+            _ if cluster.deleting => Vec::new(),
             // Clusters that wait for an address, so that a change of a pool can wake them.
-            _ if cluster.endpoint.is_valid() || cluster.deleting => Vec::new(),
+            2 if cluster.endpoint.is_valid() => Vec::new(),
+            // Clusters that go on without an ingress address.
+            3 if !cluster.endpoint.is_valid() || cluster.annotation(INGRESS_VIP).is_some() => Vec::new(),
             _ => vec!["".into()],
         }
     }

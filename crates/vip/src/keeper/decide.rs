@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::Snapshot;
 use super::status::quiet_until;
-use crate::facts::{ClaimFacts, ClusterFacts, PoolName};
+use crate::facts::{ClaimFacts, ClusterFacts, PoolName, address};
 use crate::goal::Goal;
 use crate::names::{Role, Slot};
 use crate::scene::{Holding, Scene};
@@ -93,7 +93,7 @@ pub fn decide(snapshot: &Snapshot) -> Vec<Step> {
     let scene = &snapshot.scene;
     let Some(cluster) = snapshot.cluster.as_deref() else { return orphans(scene) };
     // During a move between management clusters both are paused, and references are being rewritten.
-    if cluster.paused {
+    if cluster.paused || scene.config.is_foreign(cluster.watch_filter.as_deref()) {
         return Vec::new();
     }
     let mut plan = ownership(snapshot, cluster);
@@ -108,10 +108,10 @@ pub fn decide(snapshot: &Snapshot) -> Vec<Step> {
     plan.extend(allocation(&survey, cluster, mandate));
     plan.extend(write(&survey, cluster, mandate));
     plan.extend(release(&survey, cluster, scene));
+    // What changes the Cluster or a claim brings another pass by itself; the rest does not.
+    let wait = plan.is_empty().then(|| wait(&survey, cluster, scene, mandate)).flatten();
     plan.extend(point(&survey, cluster, scene, mandate));
-    if plan.is_empty() {
-        plan.extend(wait(&survey, cluster, scene, mandate));
-    }
+    plan.extend(wait);
     plan
 }
 
@@ -203,24 +203,33 @@ fn release(survey: &Survey, cluster: &ClusterFacts, scene: &Scene) -> Vec<Step> 
     if !survey.faults.is_empty() {
         return plan;
     }
+    let noted = |slot: Slot| cluster.annotation(slot.annotation()).and_then(address);
+    let shown = |held| cluster.address() == Some(held) || Slot::ALL.into_iter().any(|slot| noted(slot) == Some(held));
+    let spare = |slot| scene.bound(slot).is_some_and(|held| !shown(held));
     for slot in Slot::ALL {
-        let owned = scene.claim(slot).is_some_and(|claim| {
+        let owned = |claim: &&ClaimFacts| {
             !claim.deleting && claim.owners.iter().all(|o| o.uid == cluster.uid) && !claim.owners.is_empty()
-        });
-        if !owned || survey.wants.contains_key(&slot) {
+        };
+        let Some(claim) = scene.claim(slot).filter(owned) else { continue };
+        if survey.wants.contains_key(&slot) {
             continue;
         }
+        // An address that the index does not show yet may be the very one in use.
+        let unbound = claim.address.is_none();
         match slot.role {
             Role::Ingress => {
                 let shown =
                     cluster.annotations.contains_key(slot.annotation()) || cluster.variables.contains_key(&slot);
                 let refused = survey.goal.annotations.get(slot.annotation()) == Some(&None);
-                let unbound = scene.bound(slot).is_none();
                 if (refused || unbound) && !shown {
                     plan.push(Step::Release { slot, why: "the cluster wants no ingress address" });
                 }
             }
-            Role::ControlPlane if survey.stance == Stance::Manual && scene.config.release_unused => {
+            Role::ControlPlane if survey.stance != Stance::Manual => {}
+            Role::ControlPlane if unbound => {
+                plan.push(Step::Release { slot, why: "the endpoint was chosen by hand before there was an address" });
+            }
+            Role::ControlPlane if scene.config.release_unused && spare(slot) => {
                 plan.push(Step::Release { slot, why: "the endpoint was chosen by hand and never used it" });
             }
             Role::ControlPlane => {}
