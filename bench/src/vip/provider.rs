@@ -1,16 +1,16 @@
 //! Plays the address provider: gives every claim the next address of its pool, several claims at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use super::world::Name;
@@ -36,13 +36,19 @@ impl Provider {
         let (next, limit, told) = (Arc::new(AtomicU32::new(1)), Arc::new(Semaphore::new(workers)), Arc::clone(&times));
         let mut work = JoinSet::new();
         work.spawn(async move {
-            let mut claims: JoinSet<()> = JoinSet::new();
+            let (mut claims, mut known): (JoinSet<()>, BTreeSet<String>) = (JoinSet::new(), BTreeSet::new());
+            let never = Notify::new();
             let path = format!("{GROUP}/ipaddressclaims");
-            let ended = follow(&watch, &path, |event| {
+            let ended = follow(&watch, &path, &never, |event| {
                 let (Some("ADDED"), Some(claim)) = (event.get("type").and_then(Value::as_str), event.get("object"))
                 else {
                     return;
                 };
+                // A watch that begins anew shows again what it has shown.
+                let uid = claim.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+                if !known.insert(uid.to_owned()) {
+                    return;
+                }
                 let (claim, writes, limit, next) =
                     (claim.clone(), Arc::clone(&writes), Arc::clone(&limit), Arc::clone(&next));
                 let (times, seen) = (Arc::clone(&told), Instant::now());
@@ -104,20 +110,27 @@ pub fn name(object: &Value) -> Option<Name> {
     Some((text("namespace")?, text("name")?))
 }
 
-/// Hands every event of a collection to `hear`, beginning with what is there.
-pub async fn follow(pool: &Pool, path: &str, mut hear: impl FnMut(Value)) -> Result<()> {
-    let answer = pool.open(0, Method::GET, &format!("{path}?watch=1&timeoutSeconds=7200"), Body::None).await?;
-    if !answer.status().is_success() {
-        bail!("watching {path}: {}", answer.status());
-    }
-    let (mut body, mut rest) = (answer.into_body(), Vec::new());
-    while let Some(frame) = body.frame().await {
-        let frame = frame.with_context(|| format!("reading the watch of {path}"))?;
-        rest.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = rest.drain(..=end).collect();
-            hear(serde_json::from_slice(&line).with_context(|| format!("reading an event of {path}"))?);
+/// Hands every event of a collection to `hear`, beginning with what is there. A watch that the server ends, as it does with
+/// one that lags, is opened again and begins anew; so is one that somebody rings for because he waits in vain.
+pub async fn follow(pool: &Pool, path: &str, again: &Notify, mut hear: impl FnMut(Value)) -> Result<()> {
+    loop {
+        let answer = pool.open(0, Method::GET, &format!("{path}?watch=1&timeoutSeconds=7200"), Body::None).await?;
+        if !answer.status().is_success() {
+            bail!("watching {path}: {}", answer.status());
         }
+        let (mut body, mut rest) = (answer.into_body(), Vec::new());
+        loop {
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = again.notified() => None,
+            };
+            let Some(Ok(frame)) = frame else { break };
+            rest.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                hear(serde_json::from_slice(&line).with_context(|| format!("reading an event of {path}"))?);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    Ok(())
 }

@@ -19,6 +19,9 @@ use crate::http::{Body, Pool};
 pub const BEFORE_CREATE: &str =
     "/hooks.runtime.cluster.x-k8s.io/v1alpha1/beforeclustercreate/vip-allocator-before-create?timeout=10s";
 
+/// A watch that shows nothing for this long, while somebody waits for it, is opened again.
+const LAG: Duration = Duration::from_secs(2);
+
 #[derive(Default)]
 struct Seen {
     /// Every Cluster as the watch showed it last, without what Cluster API does not send.
@@ -33,6 +36,8 @@ struct Seen {
 pub struct Topology {
     seen: Arc<Mutex<Seen>>,
     news: Arc<Notify>,
+    /// Rung by whoever waits too long for the watch.
+    again: Arc<Notify>,
     workers: usize,
     _watch: JoinSet<()>,
 }
@@ -43,14 +48,15 @@ impl Topology {
         let pool = Pool::connect(kubeconfig, 1, "berth-bench-watch").await?;
         let (seen, news) = (Arc::new(Mutex::new(Seen::default())), Arc::new(Notify::new()));
         let mut watch = JoinSet::new();
-        let (store, bell) = (Arc::clone(&seen), Arc::clone(&news));
+        let (store, bell, again) = (Arc::clone(&seen), Arc::clone(&news), Arc::new(Notify::new()));
+        let ring = Arc::clone(&again);
         watch.spawn(async move {
             let path = "/apis/cluster.x-k8s.io/v1beta2/clusters";
-            let end = super::provider::follow(&pool, path, |event| keep(&store, &bell, event)).await;
+            let end = super::provider::follow(&pool, path, &ring, |event| keep(&store, &bell, event)).await;
             lock(&store).ended = Some(end.map_or_else(|e| format!("{e:#}"), |()| "the watch ended".to_owned()));
             bell.notify_waiters();
         });
-        Ok(Self { seen, news, workers, _watch: watch })
+        Ok(Self { seen, news, again, workers, _watch: watch })
     }
 
     /// How many clusters there are.
@@ -142,7 +148,12 @@ impl Topology {
                     bail!("{end}");
                 }
             }
-            tokio::time::timeout_at(until, news).await.context("nothing seen in time")?;
+            if tokio::time::timeout(LAG, news).await.is_err() {
+                self.again.notify_one();
+            }
+            if tokio::time::Instant::now() > until {
+                bail!("nothing seen in time");
+            }
         }
     }
 }
