@@ -13,15 +13,17 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+mod account;
 mod assets;
 mod find;
 mod install;
 mod managers;
 mod process;
 
+pub use account::account;
 pub use find::Server;
 pub use install::{apply, install_crds, objects, webhooks_by_url};
-pub use managers::{Manager, capi, cluster_api_definitions, ipam};
+pub use managers::{Manager, capi, capi_with, cluster_api_definitions, ipam};
 pub use process::{Process, free_port, http_get, wait_http};
 
 /// How long a server may take until it is ready.

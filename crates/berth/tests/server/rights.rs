@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use serde_json::{Value, json};
 use sim::plane;
 
@@ -16,10 +14,9 @@ const NAMESPACE: &str = "berth-rules";
 async fn the_generated_rules_are_enough_and_each_is_used() {
     let Some(world) = World::enter("the_generated_rules_are_enough_and_each_is_used").await else { return };
     world.bare().await;
-    world.namespace(NAMESPACE).await;
     let rules = documents(&["rbac"]);
     let [everywhere, here] = rules.as_slice() else { panic!("two lists of rules: {rules:?}") };
-    let kubeconfig = account(&world, everywhere, here).await;
+    let kubeconfig = plane::account(world.plane, NAMESPACE, everywhere, here).await.unwrap();
     let kubeconfig_dir = tempfile::tempdir().unwrap();
     let path = kubeconfig_dir.path().join("kubeconfig");
     std::fs::write(&path, kubeconfig.to_string()).unwrap();
@@ -64,7 +61,7 @@ async fn the_generated_rules_are_enough_and_each_is_used() {
     .await;
     operator.stop().await;
 
-    let user = format!("system:serviceaccount:{NAMESPACE}:berth");
+    let user = format!("system:serviceaccount:{NAMESPACE}:{NAMESPACE}");
     let requests = world.requests(mark);
     assert!(requests.iter().all(|request| request.user == user), "somebody else used our name");
     let refused: Vec<_> = requests.iter().filter(|request| matches!(request.code, 401 | 403)).collect();
@@ -93,41 +90,4 @@ fn granted(rules: &Value) -> Vec<(String, String)> {
         }
     }
     found
-}
-
-/// A service account with just these rules, and the kubeconfig that speaks for it.
-async fn account(world: &World, everywhere: &Value, here: &Value) -> Value {
-    let meta = json!({"name": "berth", "namespace": NAMESPACE});
-    let rbac = "rbac.authorization.k8s.io";
-    let role = |kind: &str, rules: &Value| json!({"apiVersion": format!("{rbac}/v1"), "kind": kind, "metadata": meta, "rules": rules});
-    let binding = |kind: &str, role: &str| {
-        json!({"apiVersion": format!("{rbac}/v1"), "kind": kind, "metadata": meta,
-            "roleRef": {"apiGroup": rbac, "kind": role, "name": "berth"},
-            "subjects": [{"kind": "ServiceAccount", "name": "berth", "namespace": NAMESPACE}]})
-    };
-    let mut objects = [
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta}),
-        role("ClusterRole", everywhere),
-        role("Role", here),
-        binding("ClusterRoleBinding", "ClusterRole"),
-        binding("RoleBinding", "Role"),
-    ];
-    for object in &mut objects {
-        if object["kind"].as_str().unwrap().starts_with("Cluster") {
-            object["metadata"].as_object_mut().unwrap().remove("namespace");
-        }
-        world.apply(object).await;
-    }
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), NAMESPACE);
-    let request = TokenRequest::default();
-    let answer = accounts.create_token_request("berth", &PostParams::default(), &request).await.unwrap();
-    let token = answer.status.unwrap().token;
-    let server = world.plane.config().await.unwrap().cluster_url.to_string();
-    json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "rules",
-        "clusters": [{"name": "plane", "cluster": {
-            "server": server, "certificate-authority": world.plane.dir().join("ca.crt")}}],
-        "users": [{"name": "berth", "user": {"token": token}}],
-        "contexts": [{"name": "rules", "context": {"cluster": "plane", "user": "berth", "namespace": NAMESPACE}}],
-    })
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use kube::Client;
-use kube::api::{Api, DynamicObject};
+use kube::api::{Api, DeleteParams, DynamicObject};
 use serde_json::{Value, json};
 
 use super::resource;
@@ -24,6 +24,16 @@ pub fn config(name: &str, port: u16, ca: &str, selector: &Value) -> Value {
             "namespaceSelector": selector,
         },
     })
+}
+
+/// Removes a registration, if there is one and Cluster API was ever installed.
+pub async fn forget(client: &Client, name: &str) -> Result<(), PlaneError> {
+    let Some(resource) = resource("ExtensionConfig") else { return Ok(()) };
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    match api.delete(name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => other.map(drop).map_err(PlaneError::kube(format!("removing the registration {name}"))),
+    }
 }
 
 /// Registers an extension, waits until Cluster API has discovered it, and returns the names of its handlers.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -54,9 +55,10 @@ const HELD: [&str; 4] = ["control-plane-vip", "control-plane-vip-secondary", "in
 /// - `O5` a cluster with an endpoint of its user's choice keeps it and never has a claim;
 /// - `out-of-scope` a cluster that is to be left alone is left alone.
 ///
-/// Endpoints and addresses are compared over all clusters of the history, promises only for the clusters that have one.
+/// Addresses are compared over all clusters of the history. Breaches are told of the clusters that were promised something:
+/// what users do to others is their own affair.
 #[must_use]
-pub fn judge(history: &[Version], promises: &Promises) -> Vec<Breach> {
+pub fn judge(history: &[Arc<Version>], promises: &Promises) -> Vec<Breach> {
     let mut world = World { promises, clusters: BTreeMap::new(), breaches: Vec::new() };
     for version in history {
         match version.kind {
@@ -71,7 +73,7 @@ pub fn judge(history: &[Version], promises: &Promises) -> Vec<Breach> {
 
 /// What is left of claims and addresses in a namespace at the end of a history.
 #[must_use]
-pub fn left_over(history: &[Version], namespace: &str) -> Vec<String> {
+pub fn left_over(history: &[Arc<Version>], namespace: &str) -> Vec<String> {
     let mut left: BTreeSet<String> = BTreeSet::new();
     let kinds = ["IPAddressClaim", "IPAddress"];
     for version in history.iter().filter(|v| v.namespace == namespace && kinds.contains(&v.kind)) {
@@ -131,16 +133,18 @@ impl World<'_> {
         let endpoint = Endpoint::of(version.object.pointer("/spec/controlPlaneEndpoint"));
         let held = held(&version.object, &endpoint);
         let before = self.clusters.get(&key).filter(|before| before.uid == version.uid).map(|b| b.endpoint.clone());
-        if let Some(before) = before.filter(|before| !before.host.is_empty()) {
+        if let Some(before) = before.filter(|before| !before.host.is_empty() && self.promises.contains_key(&key)) {
             // A port may be added to an endpoint that its user wrote without one.
             let same = before.host == endpoint.host && (before.port == 0 || before.port == endpoint.port);
             if !same {
                 self.breach("O2", version, format!("the endpoint {before} became {endpoint}"));
             }
         }
-        let shared = self.clusters.iter().filter(|(other, _)| **other != key).find_map(|(other, cluster)| {
-            cluster.held.intersection(&held).next().map(|address| (other.clone(), address.clone()))
-        });
+        let promised = |key: &(String, String)| self.promises.contains_key(key);
+        let others = self.clusters.iter().filter(|(other, _)| **other != key && (promised(&key) || promised(other)));
+        let shared =
+            others.filter_map(|(other, cluster)| Some((other.clone(), cluster.held.intersection(&held).next()?)));
+        let shared = shared.map(|(other, address)| (other, address.clone())).next();
         if let Some(((namespace, name), address)) = shared {
             self.breach("O3", version, format!("it holds {address}, as {namespace}/{name} does"));
         }
@@ -174,8 +178,9 @@ impl World<'_> {
             }
         }
         // A claim without an address may move to another pool; one that names an address in use may not.
-        let used =
-            version.name == format!("vip-cp-{name}") && version.object.pointer("/status/addressRef/name").is_some();
+        let used = self.promises.contains_key(&key)
+            && version.name == format!("vip-cp-{name}")
+            && version.object.pointer("/status/addressRef/name").is_some();
         let owner = version.object.pointer("/metadata/ownerReferences/0/uid").and_then(Value::as_str);
         let cluster = self.clusters.get(&key).filter(|cluster| Some(cluster.uid.as_str()) == owner);
         if used && (deleting || version.gone) && cluster.is_some_and(|cluster| !cluster.endpoint.host.is_empty()) {
@@ -265,7 +270,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    struct History(Vec<Version>);
+    struct History(Vec<Arc<Version>>);
 
     impl History {
         fn of(steps: &[(&'static str, &str, Value)]) -> Self {
@@ -279,7 +284,8 @@ mod tests {
         fn push(&mut self, kind: &'static str, name: &str, object: Value, gone: bool) {
             let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("u").to_owned();
             let (namespace, name) = ("n".to_owned(), name.to_owned());
-            self.0.push(Version { revision: self.0.len() as u64, gone, kind, namespace, name, uid, object });
+            let revision = self.0.len() as u64;
+            self.0.push(Arc::new(Version { revision, gone, kind, namespace, name, uid, object }));
         }
 
         fn rules(&self, promise: Promise) -> Vec<&'static str> {
@@ -365,6 +371,15 @@ mod tests {
             history.push("Cluster", "b", other, false);
             assert!(history.rules(Promise::Managed).is_empty());
         }
+    }
+
+    #[test]
+    fn nothing_is_told_of_clusters_that_were_promised_nothing() {
+        let steps =
+            [("Cluster", "x", cluster("10.0.0.1")), ("Cluster", "y", cluster("10.0.0.1")), ("Cluster", "x", json!({}))];
+        assert!(History::of(&steps).rules(Promise::Managed).is_empty());
+        let steps = [("Cluster", "x", cluster("10.0.0.1")), ("Cluster", "a", cluster("10.0.0.1"))];
+        assert_eq!(History::of(&steps).rules(Promise::Managed), ["O3"]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// It copies no address anywhere: an address that Cluster API and Berth did not put somewhere is not there.
 #[derive(Debug)]
 pub struct Provider {
-    held: Arc<Mutex<BTreeSet<(String, String)>>>,
+    held: Arc<Held>,
     _tasks: JoinSet<()>,
 }
 
@@ -31,7 +31,7 @@ impl Provider {
     /// Starts working for all namespaces; it ends when this is dropped.
     #[must_use]
     pub fn start(client: &Client) -> Self {
-        let held: Arc<Mutex<BTreeSet<(String, String)>>> = Arc::default();
+        let held: Arc<Held> = Arc::default();
         let mut tasks = JoinSet::new();
         for kind in ["DockCluster", "QuayControlPlane"] {
             tasks.spawn(follow(client.clone(), kind, held.clone()));
@@ -57,12 +57,25 @@ impl Provider {
         Ok(())
     }
 
+    /// From now on the clusters of this namespace have no provider: nothing is reported, and nothing is held.
+    pub fn ignore(&self, namespace: &str) {
+        self.lock().insert((namespace.to_owned(), EVERY.to_owned()));
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<(String, String)>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Namespace and name of the clusters that are not let go.
 type Held = Mutex<BTreeSet<(String, String)>>;
+/// Stands for every cluster of a namespace.
+const EVERY: &str = "*";
+
+fn ignored(object: &DynamicObject, held: &Held) -> bool {
+    let key = (object.namespace().unwrap_or_default(), EVERY.to_owned());
+    held.lock().unwrap_or_else(PoisonError::into_inner).contains(&key)
+}
 
 async fn follow(client: Client, kind: &'static str, held: Arc<Held>) {
     let Some(resource) = resource(kind) else { return };
@@ -77,7 +90,7 @@ async fn follow(client: Client, kind: &'static str, held: Arc<Held>) {
         let mut events = std::pin::pin!(events);
         while let Some(Ok(event)) = events.next().await {
             let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else { continue };
-            if settled(kind, &object) {
+            if settled(kind, &object) || ignored(&object, &held) {
                 continue;
             }
             let api = Api::namespaced_with(client.clone(), &object.namespace().unwrap_or_default(), &resource);

@@ -49,9 +49,9 @@ pub struct Version {
 
 #[derive(Debug, Default)]
 struct Inner {
-    versions: Vec<Version>,
-    /// The latest revision of each object, by kind, namespace and name; `None` for one that is gone.
-    latest: BTreeMap<(&'static str, String, String), Option<u64>>,
+    versions: Vec<Arc<Version>>,
+    /// The latest version of each object, by kind, namespace and name; `None` for one that is gone.
+    latest: BTreeMap<Key, Option<Arc<Version>>>,
     /// Why the record has a hole, if it has one.
     broken: Option<String>,
 }
@@ -81,7 +81,7 @@ impl Record {
     }
 
     /// Everything up to now, in order. Fails when a version was missed.
-    pub async fn history(&self) -> Result<Vec<Version>, PlaneError> {
+    pub async fn history(&self) -> Result<Vec<Arc<Version>>, PlaneError> {
         let begun = Instant::now();
         for kind in KINDS {
             let api = api(&self.client, kind)?;
@@ -105,16 +105,11 @@ impl Record {
     }
 
     /// The objects of a kind in a namespace as the record knows them now.
-    pub fn present(&self, kind: &str, namespace: &str) -> Vec<Version> {
+    pub fn present(&self, kind: &'static str, namespace: &str) -> Vec<Arc<Version>> {
+        let from = (kind, namespace.to_owned(), String::new());
         let inner = lock(&self.inner);
-        let mut present: BTreeMap<&str, &Version> = BTreeMap::new();
-        for version in inner.versions.iter().filter(|v| v.kind == kind && v.namespace == namespace) {
-            match version.gone {
-                true => present.remove(version.name.as_str()),
-                false => present.insert(&version.name, version),
-            };
-        }
-        present.into_values().cloned().collect()
+        let here = inner.latest.range(from..).take_while(|(key, _)| key.0 == kind && key.1 == namespace);
+        here.filter_map(|(_, version)| version.clone()).collect()
     }
 
     fn behind(&self, kind: &'static str, now: &BTreeMap<Key, u64>) -> Option<String> {
@@ -125,14 +120,14 @@ impl Record {
         let older = now.iter().find(|(key, revision)| {
             inner.latest.get(*key).is_none_or(|seen| {
                 // One that is gone by now has been seen in every version it had.
-                seen.is_some_and(|seen| seen < **revision)
+                seen.as_ref().is_some_and(|seen| seen.revision < **revision)
             })
         });
         let dead = || {
             let mut live = inner.latest.iter().filter(|(key, seen)| key.0 == kind && seen.is_some());
             // What was made after the list is not in it, and not dead.
             let newest = now.values().max().copied().unwrap_or_default();
-            live.find(|(key, seen)| !now.contains_key(*key) && seen.is_some_and(|seen| seen < newest))
+            live.find(|(key, seen)| !now.contains_key(*key) && seen.as_ref().is_some_and(|seen| seen.revision < newest))
                 .map(|(key, _)| key)
         };
         older.map(|(key, _)| key).or_else(dead).map(|(kind, namespace, name)| format!("{kind} {namespace}/{name}"))
@@ -175,7 +170,7 @@ fn revision(object: &DynamicObject) -> u64 {
 fn keep(inner: &Mutex<Inner>, kind: &'static str, mut object: DynamicObject, gone: bool) {
     object.metadata.managed_fields = None;
     let (revision, key) = (revision(&object), key(kind, &object));
-    let version = Version {
+    let version = Arc::new(Version {
         revision,
         gone,
         kind,
@@ -183,9 +178,9 @@ fn keep(inner: &Mutex<Inner>, kind: &'static str, mut object: DynamicObject, gon
         name: key.2.clone(),
         uid: object.metadata.uid.clone().unwrap_or_default(),
         object: serde_json::to_value(&object).unwrap_or_default(),
-    };
+    });
     let mut inner = lock(inner);
-    inner.latest.insert(key, (!gone).then_some(revision));
+    inner.latest.insert(key, (!gone).then(|| version.clone()));
     inner.versions.push(version);
 }
 

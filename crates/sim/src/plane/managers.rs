@@ -49,13 +49,18 @@ struct Kind {
 
 /// Installs Cluster API's definitions and starts its core manager (topology and the Runtime SDK on).
 pub async fn capi(plane: &Plane) -> Result<Manager, PlaneError> {
+    capi_with(plane, &[]).await
+}
+
+/// The same with more flags.
+pub async fn capi_with(plane: &Plane, more: &[&str]) -> Result<Manager, PlaneError> {
     let kind = Kind {
         name: "capi-core",
         manifests: "manifests/capi.json",
         health_flag: "--health-addr",
         more: &["--feature-gates=RuntimeSDK=true,ClusterTopology=true"],
     };
-    start(plane, kind).await
+    start(plane, kind, more).await
 }
 
 /// Installs the in-cluster IPAM provider's definitions and starts it; the core manager must run already.
@@ -66,7 +71,7 @@ pub async fn ipam(plane: &Plane) -> Result<Manager, PlaneError> {
         health_flag: "--health-probe-bind-address",
         more: &["--webhook-cert-name=tls.crt", "--webhook-key-name=tls.key"],
     };
-    start(plane, kind).await
+    start(plane, kind, &[]).await
 }
 
 /// The definitions of Cluster API and of the in-cluster IPAM provider, for servers without their managers: without
@@ -92,7 +97,7 @@ fn read(name: &'static str, manifests: &str) -> Result<Vec<Value>, PlaneError> {
     Ok(objects(serde_json::from_str(&text).map_err(PlaneError::bad(doing))?))
 }
 
-async fn start(plane: &Plane, kind: Kind) -> Result<Manager, PlaneError> {
+async fn start(plane: &Plane, kind: Kind, more: &[&str]) -> Result<Manager, PlaneError> {
     let bin = built(kind.name, &format!("bin/{}", kind.name))?;
 
     let (webhooks, health, diagnostics) = (free_port()?, free_port()?, free_port()?);
@@ -115,7 +120,8 @@ async fn start(plane: &Plane, kind: Kind) -> Result<Manager, PlaneError> {
         .arg(format!("{}=127.0.0.1:{health}", kind.health_flag))
         .arg(format!("--diagnostics-address=127.0.0.1:{diagnostics}"))
         .args(["--insecure-diagnostics=true", "--leader-elect=false"])
-        .args(kind.more);
+        .args(kind.more)
+        .args(more);
     let log = plane.dir().join(format!("{}.log", kind.name));
     let mut process = Process::start(kind.name, command, &log, None)?;
     wait_http(&mut process, health, "/readyz", READY).await?;
