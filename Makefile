@@ -16,7 +16,7 @@ STEP := hack/step
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: plane bins ## show Berth at work on a real API server, about a minute once built
+demo: plane capi bins ## show Berth at work with real managers on a real API server, about a minute once built
 	@$(TARGET)/debug/berth-sandbox demo
 
 sandbox: plane bins $(if $(findstring capi,$(WITH))$(findstring ipam,$(WITH)),capi) ## the same world kept running: make sandbox [DIR=d] [WITH=capi,ipam]

@@ -10,6 +10,8 @@ use sim::plane::{Plane, Process, free_port, http_get, wait_http};
 
 use crate::Usage;
 
+/// The name under which Cluster API knows Berth's hooks.
+pub const EXTENSION: &str = "vip-allocator";
 /// How long Berth may take until it is ready.
 const READY: Duration = Duration::from_secs(30);
 
@@ -78,6 +80,8 @@ pub struct Operator {
     pub metrics: u16,
     /// Port of the admission webhooks.
     pub webhooks: u16,
+    /// Port of the hooks for Cluster API.
+    pub hooks: u16,
 }
 
 impl Operator {
@@ -102,7 +106,7 @@ impl Operator {
             .arg("--runtime-extension-cert-dir")
             .arg(plane.webhook_cert_dir()?);
         let process = Process::start("berth", command, log, None)?;
-        Ok(Self { process, health, metrics, webhooks })
+        Ok(Self { process, health, metrics, webhooks, hooks })
     }
 
     /// Waits until it says that it is ready.

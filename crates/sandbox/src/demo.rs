@@ -65,12 +65,16 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
         .tell("Berth starts before its kinds exist, is ready, and says what it waits for", &log, async {
             let operator = world.start_operator(program, &log)?;
             operator.ready().await?;
-            let gates = operator.gates().await?;
-            let line = gate(&gates).with_context(|| format!("no gate about {PLURAL} in:\n{gates}"))?;
-            if !line.contains("waiting") {
-                bail!("it should wait for {PLURAL}, but says: {line}");
-            }
-            Ok((operator.process.pid(), line.to_owned()))
+            let begun = Instant::now();
+            let line = loop {
+                let gates = operator.gates().await?;
+                if let Some(line) = gate(&gates).filter(|line| line.contains("waiting")) {
+                    break line.to_owned();
+                }
+                patience(begun, || format!("it should wait for {PLURAL}, but says:\n{gates}"))?;
+                pause().await;
+            };
+            Ok((operator.process.pid(), line))
         })
         .await?;
 
@@ -126,6 +130,8 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
         })
         .await?;
 
+    crate::vip::tell(&mut story, world, &client, dir).await?;
+
     story
         .tell("berth doctor finds nothing wrong", &log, async {
             let kubeconfig = world.plane()?.kubeconfig_path();
@@ -152,7 +158,7 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
     story.end();
     story.line("Next:");
     story.line("  make sandbox                    the same world, kept running");
-    story.line("  make sandbox WITH=capi,ipam     with the real Cluster API managers");
+    story.line("  make sandbox WITH=capi,ipam     with the real Cluster API managers, for clusters of your own");
     story.line("  make test                       everything that is promised, checked");
     Ok(())
 }
@@ -221,13 +227,15 @@ async fn refused(kinds: &Api<DynamicObject>) -> Result<String> {
     Ok(refusal)
 }
 
-fn patience(begun: Instant, last: impl FnOnce() -> String) -> Result<()> {
+/// Fails when a claim takes too long to come true.
+pub fn patience(begun: Instant, last: impl FnOnce() -> String) -> Result<()> {
     if begun.elapsed() > BOUND {
         bail!("not within {} s: {}", BOUND.as_secs(), last());
     }
     Ok(())
 }
 
-async fn pause() {
+/// Between two looks.
+pub async fn pause() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }

@@ -9,6 +9,7 @@ mod demo;
 mod parts;
 mod story;
 mod up;
+mod vip;
 mod world;
 
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::UpOptions;
-use crate::berth::Program;
+use crate::berth::{EXTENSION, Program};
 use crate::parts::{Part, Spared, in_order};
 use crate::world::World;
 
@@ -48,15 +48,15 @@ async fn bring_up(world: &mut World, options: &UpOptions, program: &Program, dir
     env.push(("KUBECONFIG", kubeconfig.display().to_string()));
     say("API server: ready");
 
-    for part in in_order(&options.with) {
-        let plane = world.plane()?;
-        let (name, variable, manager) = match part {
-            Part::Capi => ("Cluster API core manager", "CAPI_HEALTH", sim::plane::capi(plane).await?),
-            Part::Ipam => ("in-cluster IPAM provider", "IPAM_HEALTH", sim::plane::ipam(plane).await?),
+    let parts = in_order(&options.with);
+    for part in &parts {
+        let variable = match part {
+            Part::Capi => "CAPI_HEALTH",
+            Part::Ipam => "IPAM_HEALTH",
         };
-        env.push((variable, address(manager.health_port())));
-        world.managers.push((name, manager));
-        say(&format!("{name}: ready"));
+        let port = world.start_manager(*part).await?.health_port();
+        env.push((variable, address(port)));
+        say(&format!("{}: ready", world.managers.last().map_or("", |(name, _)| name)));
     }
 
     let kinds = world.install_kinds(program).await?;
@@ -70,6 +70,10 @@ async fn bring_up(world: &mut World, options: &UpOptions, program: &Program, dir
         let operator = world.operator.as_ref().context("Berth has not been started")?;
         let hooks = operator.register(program, world.plane()?, &client).await?;
         say(&format!("Berth: ready, {hooks} admission webhooks registered"));
+        if parts.contains(&Part::Capi) {
+            let handlers = world.register_hooks(&client).await?;
+            say(&format!("Cluster API: {} hooks of Berth registered as {EXTENSION}", handlers.len()));
+        }
     }
 
     env.push(("BERTH_SANDBOX", dir.display().to_string()));

@@ -3,10 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use kube::Client;
+use serde_json::json;
+use sim::dock::extension;
 use sim::plane::{Manager, Options, Plane, PlaneError};
 use tokio::task::JoinHandle;
 
-use crate::berth::{Operator, Program};
+use crate::berth::{EXTENSION, Operator, Program};
+use crate::parts::Part;
 
 /// The running parts. Each is kept here as soon as it exists, so that stopping never forgets one.
 #[derive(Debug, Default)]
@@ -53,6 +57,28 @@ impl World {
     /// Berth.
     pub fn operator(&mut self) -> Result<&mut Operator> {
         self.operator.as_mut().context("Berth has not been started")
+    }
+
+    /// Starts a real manager.
+    pub async fn start_manager(&mut self, part: Part) -> Result<&mut Manager> {
+        let plane = self.plane()?;
+        let (name, manager) = match part {
+            Part::Capi => {
+                // A manager does not start while an extension that it knows of does not answer; it is registered anew.
+                extension::forget(&plane.client().await?, EXTENSION).await?;
+                ("Cluster API core manager", sim::plane::capi(plane).await?)
+            }
+            Part::Ipam => ("in-cluster IPAM provider", sim::plane::ipam(plane).await?),
+        };
+        self.managers.push((name, manager));
+        self.managers.last_mut().map(|(_, manager)| manager).context("a manager was just started")
+    }
+
+    /// Registers Berth's hooks with Cluster API, by address, and names the handlers it found.
+    pub async fn register_hooks(&self, client: &Client) -> Result<Vec<String>> {
+        let port = self.operator.as_ref().context("Berth has not been started")?.hooks;
+        let config = extension::config(EXTENSION, port, &self.plane()?.ca()?, &json!({}));
+        Ok(extension::register(client, &config).await?)
     }
 
     /// What ended by itself, if anything did.
