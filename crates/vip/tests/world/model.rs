@@ -448,7 +448,12 @@ fn judge_claim(model: &Model, seen: &mut Seen, next: Value) {
         let Some(cluster) = cluster else { continue };
         let begun = deleting(&next) && before.as_ref().is_some_and(|before| !deleting(before));
         let bound = !at(&next, "/status/addressRef/name").is_empty();
-        let allowed = deeds.unprotected.contains(owner) || (!control_plane && deeds.ingress_off.contains(owner));
+        // With the flag for it, what an endpoint chosen later never needed is given back.
+        let address = model.server.get(ADDRESSES, NS, name(&next));
+        let spare = address.is_none_or(|address| at(&address, "/spec/address") != host(&cluster));
+        let unused = control_plane && deeds.hosts.contains_key(owner) && spare;
+        let allowed =
+            unused || deeds.unprotected.contains(owner) || (!control_plane && deeds.ingress_off.contains(owner));
         if begun && bound && !allowed {
             model.book.wrong(format!("O4: {} was deleted while {} was there", name(&next), name(&cluster)));
         }
@@ -534,7 +539,17 @@ async fn until(model: &Model, around: &mut JoinSet<()>, time: Duration) -> Resul
 /// Every cluster that nobody broke is rendered, with what it should have.
 fn ended_well(model: &Model) -> Result<(), String> {
     for cluster in model.server.list(CLUSTERS, NS) {
-        if model.deeds().unprotected.contains(uid(&cluster)) || note(&cluster, "control-plane-enabled") == "false" {
+        // An address that nothing protected any more may have been given to somebody else, who then waits for a person.
+        let taken = model.server.list(CLUSTERS, NS).into_iter().any(|other| {
+            let vip = held(&model.server, &cluster, "vip-cp-");
+            uid(&other) != uid(&cluster)
+                && vip.as_deref() == Some(host(&other))
+                && model.deeds().unprotected.contains(uid(&other))
+        });
+        if taken
+            || model.deeds().unprotected.contains(uid(&cluster))
+            || note(&cluster, "control-plane-enabled") == "false"
+        {
             continue;
         }
         let rendered = cluster.pointer("/spec/infrastructureRef").is_some();

@@ -16,7 +16,9 @@ use vip::extension::Extension;
 use vip::hooks::Answer;
 
 use crate::actors::{Book, ask, dismantle, gated, lacks, part, provide, render};
-use crate::objects::{CLASS, CLASSES, CLUSTERS, NS, class, cluster, deleting, host, install, key, name, pool, uid};
+use crate::objects::{
+    CLASS, CLASSES, CLUSTERS, NS, class, cluster, deleting, host, install, key, name, note, pool, uid,
+};
 
 type Act = fn(&Server);
 
@@ -243,4 +245,41 @@ fn whatever_users_do_early_it_ends_in_the_same_world() {
 #[test]
 fn under_random_schedules_it_ends_in_the_same_world() {
     passed(&ALL.map(|story| sweep::seeds(story, 0..12)));
+}
+
+/// The endpoint that a user chooses after the gate has read the Cluster and before its write arrives.
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_chosen_between_our_read_and_our_write_stays() {
+    let server = Server::new(1);
+    install(&server);
+    plenty(&server);
+    create(&server);
+    let clock = Clock::simulated((server.clock())(), 1);
+    let options = Options { workers: 4, ..Options::default() };
+    let client = server.client("process").kube();
+    let manager = Manager::new(client, clock, Gates::new(), Metrics::new(), options);
+    let extension = vip::mount(&manager, Config::default()).unwrap();
+    let rule = server::Rule::any().method("PATCH").path_contains("/clusters/a");
+    let slow = server.inject(rule, server::Action::Delay(Duration::from_secs(1)));
+    let user = async {
+        assert!(server.wait_until(Duration::from_secs(60), |s| s.hits(slow) > 0).await || server.hits(slow) > 0);
+        let chosen = json!({"host": "192.168.0.1", "port": 6443});
+        server.edit(CLUSTERS, NS, "a", |object| object["spec"]["controlPlaneEndpoint"] = chosen.clone()).unwrap();
+    };
+    let book = Book::default();
+    let rest = async {
+        tokio::join!(async { manager.run().await.unwrap() }, ipam(&server), cluster_api(&server, &extension, &book))
+    };
+    let story = async {
+        user.await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    };
+    tokio::select! {
+        _ = rest => panic!("the process ended"),
+        () = story => {}
+    }
+    let cluster = server.get(CLUSTERS, NS, "a").unwrap();
+    assert_eq!(host(&cluster), "192.168.0.1");
+    assert_eq!(note(&cluster, "control-plane-source"), "manual");
+    assert_eq!(note(&cluster, "control-plane-vip"), "192.168.0.1");
 }
