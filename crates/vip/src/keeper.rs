@@ -7,7 +7,6 @@
 
 pub mod decide;
 pub mod guard;
-pub mod status;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +28,7 @@ use crate::metrics::VipMetrics;
 use crate::names::Slot;
 use crate::observe;
 use crate::scene::{Live, Scene};
+use crate::status;
 
 /// One cluster at one moment, or what is left of one.
 #[derive(Clone, Debug)]

@@ -39,6 +39,7 @@ pub mod pools;
 pub mod rights;
 pub mod scene;
 pub mod seats;
+pub mod status;
 pub mod survey;
 pub mod topology;
 pub mod words;

@@ -4,11 +4,11 @@ use api::views::{Endpoint, ObjectRef};
 use jiff::Timestamp;
 
 use super::Snapshot;
-use super::status::quiet_until;
 use crate::facts::{ClaimFacts, ClusterFacts, PoolName, address};
 use crate::goal::Goal;
 use crate::names::{Role, Slot};
 use crate::scene::{Holding, Scene};
+use crate::status::quiet_until;
 use crate::survey::{Stance, State, Survey, survey};
 
 /// One effect of the housekeeper, or a wait.

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use kit::conditions::{State as Holds, Transition, Verdict};
 use kit::room::Notice;
 
-use super::Snapshot;
 use crate::facts::{CONTROL_PLANE_VIP_READY, ClusterFacts, INGRESS_VIP_READY};
+use crate::keeper::Snapshot;
 use crate::names::{Role, Slot};
 use crate::scene::Scene;
 use crate::survey::{Stance, State, Survey, Want, survey};
