@@ -25,8 +25,12 @@ const KINDS: [&str; 8] = [
     "RopeConfigTemplate",
     "DockMachine",
 ];
-/// How long a version may take from the server to the record.
-const LAG: Duration = Duration::from_secs(20);
+/// How long a version may take from the server to the record: longer than one watch lives, so that one that ended
+/// unnoticed costs time and no version.
+const LAG: Duration = Duration::from_secs(120);
+/// How long one watch lives, in seconds. A busy server may end a watch without its client noticing; the next one goes on
+/// where the last event left off, so nothing is lost.
+const LIFE: u32 = 20;
 
 /// An object as it was at one moment, or its end.
 #[derive(Clone, Debug)]
@@ -82,8 +86,8 @@ impl Record {
 
     /// Everything up to now, in order. Fails when a version was missed.
     pub async fn history(&self) -> Result<Vec<Arc<Version>>, PlaneError> {
-        let begun = Instant::now();
         for kind in KINDS {
+            let begun = Instant::now();
             let api = api(&self.client, kind)?;
             let list = list(&api, kind).await?;
             let now = list.items.iter().map(|object| (key(kind, object), revision(object))).collect::<BTreeMap<_, _>>();
@@ -187,11 +191,12 @@ fn keep(inner: &Mutex<Inner>, kind: &'static str, mut object: DynamicObject, gon
 /// Follows one kind. The server sends each version once and in order; should it no longer have some, that is a hole.
 async fn follow(api: Api<DynamicObject>, kind: &'static str, mut from: String, inner: Arc<Mutex<Inner>>) {
     loop {
-        let params = WatchParams { bookmarks: true, ..WatchParams::default() };
+        let params = WatchParams { bookmarks: true, timeout: Some(LIFE), ..WatchParams::default() };
         match api.watch(&params, &from).await {
             Ok(events) => {
                 let mut events = std::pin::pin!(events);
-                while let Some(Ok(event)) = events.next().await {
+                let end = tokio::time::Instant::now() + 2 * Duration::from_secs(LIFE.into());
+                while let Ok(Some(Ok(event))) = tokio::time::timeout_at(end, events.next()).await {
                     let (object, gone) = match event {
                         WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
                         WatchEvent::Deleted(object) => (object, true),
