@@ -19,7 +19,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::feed::{Feed, Project, Scope, Source};
+use crate::feed::{Feed, Project, Scope, Source, Watch, Watched};
 use crate::gates::Gates;
 use crate::kinds::{Kind, Kinds};
 use crate::lease::{Leadership, Standing};
@@ -53,8 +53,12 @@ impl Stage {
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Pause = Box<dyn Fn(bool) + Send + Sync>;
 type Incoming = mpsc::UnboundedReceiver<(Stage, String, Task)>;
-/// A started feed of a type only its projection knows.
-type AnyFeed = (TypeId, Box<dyn Any + Send + Sync>);
+
+/// A kind that is followed: its one watch, of a type only the view knows, and the feeds of that, by projection.
+struct Followed {
+    watch: Box<dyn Any + Send + Sync>,
+    feeds: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+}
 
 /// How the manager is set up.
 #[derive(Clone, Debug)]
@@ -86,9 +90,12 @@ pub enum Error {
     /// A task panicked.
     #[error("the task `{0}` panicked")]
     Panicked(String),
-    /// Two rooms asked for the same kind in different shapes: that would be two watches.
-    #[error("the kind {0} is already followed with another projection")]
+    /// Two rooms asked for the same kind by different views: that would be two watches.
+    #[error("the kind {0} is already followed by another view of it")]
     KindTaken(Kind),
+    /// A feed was asked for when the watch that would fill it had begun: it would miss what has been shown.
+    #[error("the kind {0} is already being watched: ask for all feeds of a kind before the manager runs")]
+    TooLate(Kind),
     /// The signal handlers could not be installed.
     #[error("installing signal handlers")]
     Signals(#[source] io::Error),
@@ -107,7 +114,8 @@ pub struct Manager {
     stages: BTreeMap<Stage, CancellationToken>,
     start: mpsc::UnboundedSender<(Stage, String, Task)>,
     started: Mutex<Option<Incoming>>,
-    feeds: Mutex<HashMap<Kind, AnyFeed>>,
+    /// By group and plural: two versions of a kind are one kind.
+    followed: Mutex<HashMap<String, Followed>>,
     queues: Arc<Mutex<Vec<Pause>>>,
     leadership: Mutex<Leadership>,
     /// Installed before anything is started: a signal that comes early is not lost, and does not kill.
@@ -132,7 +140,7 @@ impl Manager {
             stages: STAGES.into_iter().map(|stage| (stage, CancellationToken::new())).collect(),
             start,
             started: Mutex::new(Some(started)),
-            feeds: Mutex::new(HashMap::new()),
+            followed: Mutex::new(HashMap::new()),
             queues: Arc::new(Mutex::new(Vec::new())),
             leadership: Mutex::new(leadership),
             signals: Mutex::new(Some(install_signals())),
@@ -198,21 +206,29 @@ impl Manager {
         let _ = self.start.send((stage, name.to_owned(), Box::pin(task(token))));
     }
 
-    /// The feed of a kind, started at the first call and shared by every later one.
+    /// The feed of one projection of a kind, shared by all who ask for it. All projections of a kind are filled by one
+    /// watch, which begins when the manager runs.
     ///
     /// # Errors
-    /// When the kind is already followed with another projection.
+    /// When the kind is already followed by another view, or its watch has begun without this projection.
     pub fn feed<P: Project>(&self) -> Result<Feed<P>, Error> {
         let kind = Kind::of::<P::Source>();
-        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((projection, feed)) = feeds.get(&kind) {
-            let same = *projection == TypeId::of::<P>();
-            return match feed.downcast_ref::<Feed<P>>().filter(|_| same) {
-                Some(feed) => Ok(feed.clone()),
-                None => Err(Error::KindTaken(kind)),
-            };
+        let mut all = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let followed = all.entry(kind.definition()).or_insert_with(|| self.watch::<P::Source>(&kind));
+        let projection = TypeId::of::<P>();
+        if let Some(feed) = followed.feeds.get(&projection).and_then(|feed| feed.downcast_ref::<Feed<P>>()) {
+            return Ok(feed.clone());
         }
-        let feed = Feed::<P>::new(self.clock.clone());
+        let Some(watch) = followed.watch.downcast_ref::<Arc<Watch<P::Source>>>() else {
+            return Err(Error::KindTaken(kind));
+        };
+        let feed = watch.feed::<P>().ok_or(Error::TooLate(kind))?;
+        followed.feeds.insert(projection, Box::new(feed.clone()));
+        Ok(feed)
+    }
+
+    fn watch<K: Watched>(&self, kind: &Kind) -> Followed {
+        let watch = Arc::new(Watch::<K>::new(self.clock.clone()));
         let gate = self.gates.gate(&format!("kind {}", kind.definition()));
         let source = Source {
             client: self.client.clone(),
@@ -220,10 +236,9 @@ impl Manager {
             kinds: self.kinds.clone(),
             refresh: self.options.resync,
         };
-        let run = feed.clone();
+        let run = Arc::clone(&watch);
         self.spawn(Stage::Watch, &format!("feed {}", kind.plural), |stop| run.run(source, gate, stop));
-        feeds.insert(kind, (TypeId::of::<P>(), Box::new(feed.clone())));
-        Ok(feed)
+        Followed { watch: Box::new(watch), feeds: HashMap::new() }
     }
 
     /// Starts the workers of a room. They wait until `ready` is done, normally the room's feeds being settled. `keys`

@@ -1,6 +1,7 @@
 //! Feeds, kinds and writes against the in-memory API server, on paused time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use kit::clock::Clock;
 use kit::feed::{Feed, Phase, Project, Scope, Seen, Version};
 use kit::gates::Gates;
 use kit::kinds::{self, Kinds};
-use kit::manager::{Manager, Options};
+use kit::manager::{self, Manager, Options};
 use kit::telemetry::Metrics;
 use kit::write::{Created, Target, Writer};
 use serde::Deserialize;
@@ -30,20 +31,30 @@ struct Widget {
     spec: Value,
 }
 
-api::view! { Widget, group: "example.test", versions: ["v1"], plural: "widgets", scope: Namespaced }
+api::view! { Widget, group: "example.test", versions: ["v1", "v1beta1"], plural: "widgets", scope: Namespaced }
 
 struct Sizes;
 
 impl Project for Sizes {
     type Source = Widget;
     type Slim = i64;
-    const VERSIONS: &'static [&'static str] = &["v1", "v1beta1"];
     const INDEXES: &'static [&'static str] = &["size"];
     fn slim(widget: Widget) -> i64 {
         widget.spec["size"].as_i64().unwrap_or_default()
     }
     fn keys(_: usize, _: &ObjectKey, size: &i64) -> Vec<Box<str>> {
         vec![size.to_string().into()]
+    }
+}
+
+/// Another projection of the same kind.
+struct Labels;
+
+impl Project for Labels {
+    type Source = Widget;
+    type Slim = BTreeMap<String, String>;
+    fn slim(widget: Widget) -> Self::Slim {
+        widget.metadata.labels.unwrap_or_default()
     }
 }
 
@@ -72,10 +83,13 @@ fn definition() -> Value {
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
 }
 
-/// A feed of widgets under a running manager, and everything it has announced.
+/// Feeds of widgets under a running manager, and everything the first has announced.
 struct World {
     server: Server,
     feed: Feed<Sizes>,
+    labels: Feed<Labels>,
+    /// What `labels` has announced, with the number of objects in `feed` at that moment.
+    labelled: Arc<Mutex<Vec<String>>>,
     heard: Arc<Mutex<Vec<String>>>,
     gates: Gates,
     tasks: JoinSet<()>,
@@ -100,10 +114,27 @@ impl World {
             let show = |size: &Option<Arc<i64>>| size.as_ref().map_or("-".to_owned(), |s| s.to_string());
             hear.lock().unwrap().push(format!("{} {}>{}", delta.key.name(), show(&delta.old), show(&delta.new)));
         });
+        let labels = manager.feed::<Labels>().unwrap();
+        let labelled = Arc::new(Mutex::new(Vec::new()));
+        let (hear, sizes) = (Arc::clone(&labelled), feed.clone());
+        labels.observe(move |delta| {
+            let sign = if delta.new.is_some() { '+' } else { '-' };
+            hear.lock().unwrap().push(format!("{sign}{} of {}", delta.key.name(), sizes.len()));
+        });
         let mut tasks = JoinSet::new();
         let run = Arc::clone(&manager);
         tasks.spawn(async move { run.run().await.unwrap() });
-        Self { server, feed, heard, gates, tasks, manager, kit }
+        Self { server, feed, labels, labelled, heard, gates, tasks, manager, kit }
+    }
+
+    /// How many lists and watches of widgets have been asked for.
+    fn asked(&self) -> (usize, usize) {
+        let log = self.server.log();
+        let of = |watch| {
+            let list = |e: &&sim::server::Entry| e.resource == WIDGETS && e.query.contains("watch=true") == watch;
+            log.iter().filter(list).count()
+        };
+        (of(false), of(true))
     }
 
     fn heard(&self) -> Vec<String> {
@@ -211,6 +242,121 @@ async fn a_kind_is_followed_at_the_best_version_served_and_at_another_when_that_
     world.until("the other version", |w| w.feed.kind().version == "v1" && w.feed.phase() == Phase::Synced).await;
     world.server.put(widget("b", 2)).unwrap();
     world.until("seen there", |w| w.feed.len() == 1 && !w.feed.by("size", "2").is_empty()).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_projections_of_a_kind_share_one_watch() {
+    let server = with_widgets();
+    let mut red = widget("a", 1);
+    red["metadata"]["labels"] = json!({"colour": "red"});
+    server.put(red).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.phase() == Phase::Synced && w.labels.phase() == Phase::Synced).await;
+    assert_eq!(world.asked(), (1, 1));
+    let a = ObjectKey::namespaced("default", "a");
+    assert_eq!(world.feed.get(&a), Seen::At(Arc::new(1)));
+    assert_eq!(world.labels.get(&a), Seen::At(Arc::new(BTreeMap::from([("colour".into(), "red".into())]))));
+    // Each is told of what it keeps, and of nothing else.
+    world.server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!(2)).unwrap();
+    world.until("the new size", |w| !w.feed.by("size", "2").is_empty()).await;
+    world.server.edit(WIDGETS, "default", "a", |w| w["metadata"]["labels"] = json!({})).unwrap();
+    world.until("no label", |w| w.labels.get(&a) == Seen::At(Arc::default())).await;
+    assert_eq!(world.heard(), ["a ->1", "a 1>2"]);
+    assert_eq!(*world.labelled.lock().unwrap(), ["+a of 1", "+a of 1"]);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_vanished_while_the_watch_was_down_is_announced_to_every_projection() {
+    let server = with_widgets();
+    for name in ["a", "b", "c"] {
+        server.put(widget(name, 1)).unwrap();
+    }
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.len() == 3 && w.labels.len() == 3).await;
+    world.heard();
+    world.labelled.lock().unwrap().clear();
+    let down = world.server.inject(Rule::any().matching(|r| r.resource == WIDGETS).always(), Action::Status(503));
+    world.server.cut_watches();
+    world.server.delete(WIDGETS, "default", "a");
+    world.server.delete(WIDGETS, "default", "c");
+    world.server.compact(world.server.revision());
+    world.server.stop_fault(down);
+    world.until("both lost", |w| w.feed.len() == 1 && w.labels.len() == 1).await;
+    assert_eq!(world.heard(), ["a 1>-", "c 1>-"]);
+    // Every index has lost both before anybody hears of it.
+    assert_eq!(*world.labelled.lock().unwrap(), ["-a of 1", "-c of 1"]);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_own_write_holds_back_only_the_projection_that_was_told_of_it() {
+    let server = with_widgets();
+    let first = server.put(widget("a", 1)).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.len() == 1 && w.labels.len() == 1).await;
+    let a = ObjectKey::namespaced("default", "a");
+    let next = first["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap() + 1;
+    let written = Version { resource_version: next.to_string().into(), ..version(&first) };
+    world.feed.wrote(&a, &written);
+    assert_eq!(world.feed.get(&a), Seen::Behind);
+    assert_eq!(world.labels.get(&a), Seen::At(Arc::default()));
+    world.server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!(2)).unwrap();
+    world.until("shown", |w| w.feed.get(&a) == Seen::At(Arc::new(2))).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_projection_of_a_missing_kind_waits_for_it_behind_one_gate() {
+    let world = World::start(Server::new(1), Scope::All);
+    let both = |w: &World, phase| w.feed.phase() == phase && w.labels.phase() == phase;
+    world.until("missing", |w| both(w, Phase::Missing)).await;
+    assert_eq!(world.gates.report().gates.iter().filter(|g| g.name.contains("widgets")).count(), 1);
+    world.server.put(definition()).unwrap();
+    world.server.put(widget("a", 1)).unwrap();
+    world.until("there", |w| both(w, Phase::Synced) && w.feed.len() == 1 && w.labels.len() == 1).await;
+    assert_eq!(world.labels.kind(), world.feed.kind());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_projection_that_comes_after_the_watch_began_is_refused_and_a_known_one_is_shared() {
+    struct Late;
+    impl Project for Late {
+        type Source = Widget;
+        type Slim = ();
+        fn slim(_: Widget) {}
+    }
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    let refused = world.manager.feed::<Late>().err().unwrap();
+    assert!(matches!(refused, manager::Error::TooLate(_)));
+    assert!(refused.to_string().ends_with("ask for all feeds of a kind before the manager runs"), "{refused}");
+    assert_eq!(world.manager.feed::<Sizes>().unwrap().len(), 1);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_view_of_a_kind_is_refused_whatever_version_it_prefers() {
+    mod other {
+        #[derive(Clone, Debug, serde::Deserialize)]
+        pub struct Widget {
+            metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+        }
+        api::view! { Widget, group: "example.test", versions: ["v1beta1"], plural: "widgets", scope: Namespaced }
+    }
+    struct Names;
+    impl Project for Names {
+        type Source = other::Widget;
+        type Slim = ();
+        fn slim(_: other::Widget) {}
+    }
+    let world = World::start(with_widgets(), Scope::All);
+    let refused = world.manager.feed::<Names>().err().unwrap();
+    assert!(matches!(refused, manager::Error::KindTaken(_)), "{refused}");
     world.stop().await;
 }
 

@@ -134,10 +134,9 @@ impl<P: Project> Index<P> {
         }
     }
 
-    /// Begins a relist and returns its number.
-    pub(super) fn begin(&mut self) -> u32 {
-        self.epoch = self.epoch.wrapping_add(1);
-        self.epoch
+    /// Begins the relist with this number.
+    pub(super) fn begin(&mut self, epoch: u32) {
+        self.epoch = epoch;
     }
 
     /// Takes over one object, listed in relist `epoch` or, with `None`, watched.

@@ -1,5 +1,7 @@
 //! One watch per kind, projected before it is stored, with secondary indexes and change notices.
 //!
+//! - Several rooms may keep different things of one kind: each projection has an index of its own, all filled by the
+//!   same watch.
 //! - Memory follows the projection, not the object: [`Project::slim`] runs before anything is kept.
 //! - A notice is sent only when the projection changed, so a status that others rewrite does not wake us.
 //! - A relist is compared with the index: what vanished while we were disconnected is announced as gone.
@@ -13,30 +15,29 @@ use std::fmt::Debug;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use api::key::ObjectKey;
-use kube::{Client, Resource};
+use api::meta::View;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use index::Index;
 pub use index::{Delta, Version};
-pub(crate) use run::Reconnect;
-pub use run::{Events, Scope, Source, objects};
+pub use run::Scope;
+pub(crate) use run::{Reconnect, Source, Watch};
 
 use crate::clock::Clock;
 use crate::kinds::Kind;
 
-/// How one kind is read and what of it is kept.
+/// What can be watched: a lenient view of one kind, which skips managed fields while decoding.
+pub trait Watched: View + Clone + DeserializeOwned + Debug + Send + 'static {}
+
+impl<K: View + Clone + DeserializeOwned + Debug + Send + 'static> Watched for K {}
+
+/// What is kept of the objects of one kind.
 pub trait Project: Send + Sync + 'static {
-    /// What the server sends; a lenient view that skips managed fields while decoding.
-    type Source: Resource<DynamicType = (), Scope: 'static> + Clone + DeserializeOwned + Debug + Send + 'static;
+    /// What the server sends. All projections of one kind read the same view of it, because they share its watch.
+    type Source: Watched;
     /// What decisions use.
     type Slim: PartialEq + Send + Sync + 'static;
-    /// The versions whose shape the source reads, the preferred one first; empty means only the source's own.
-    const VERSIONS: &'static [&'static str] = &[];
-    /// The watch itself, of all namespaces or of the one given, at the version that is served.
-    fn watch(client: Client, namespace: Option<&str>, kind: &Kind) -> Events<Self::Source> {
-        objects(client, namespace, kind)
-    }
     /// Names of the secondary indexes, in the order [`Project::keys`] numbers them.
     const INDEXES: &'static [&'static str] = &[];
     /// Keeps what decisions use.
@@ -81,7 +82,7 @@ impl<S> Clone for Seen<S> {
 
 type Observer<S> = Box<dyn Fn(&Delta<S>) + Send + Sync>;
 
-/// A shared, always current index of one kind. Cloning shares it.
+/// A shared, always current index of one projection of a kind. Cloning shares it.
 pub struct Feed<P: Project> {
     inner: Arc<Inner<P>>,
 }
@@ -101,9 +102,8 @@ impl<P: Project> Clone for Feed<P> {
 }
 
 impl<P: Project> Feed<P> {
-    /// An empty feed; [`Feed::run`] fills it.
-    #[must_use]
-    pub fn new(clock: Clock) -> Self {
+    /// An empty feed, to be filled by a watch.
+    fn new(clock: Clock) -> Self {
         let inner = Inner {
             kind: RwLock::new(Kind::of::<P::Source>()),
             clock,

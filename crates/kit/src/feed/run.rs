@@ -1,24 +1,21 @@
-//! Fills a feed from the API server for as long as the process runs.
+//! Fills the feeds of one kind from the API server for as long as the process runs.
 
-use std::any::TypeId;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::key::ObjectKey;
-use api::meta::Versioned;
+use api::meta::{Versioned, View};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use kube::core::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
-use super::{Delta, Feed, Phase, Project, Version};
+use super::{Feed, Phase, Project, Version, Watched};
+use crate::clock::Clock;
 use crate::gates::Gate;
 use crate::kinds::{Kind, Kinds};
 
@@ -27,15 +24,8 @@ const PAGE: u32 = 100;
 /// The kind is named by discovery but answered with 404: look again after this, half of it jitter.
 const DOUBT: Duration = Duration::from_secs(2);
 
-/// What a watch sends.
-pub type Events<S> = BoxStream<'static, watcher::Result<Event<S>>>;
-
 /// Follows objects, decoded as `K`, in one namespace or all of them.
-#[must_use]
-pub fn objects<K>(client: Client, namespace: Option<&str>, kind: &Kind) -> Events<K>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
-{
+fn objects<K: Watched>(client: Client, namespace: Option<&str>, kind: &Kind) -> Events<K> {
     let resource = kind.resource();
     let api: Api<Versioned<K>> = match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
@@ -43,6 +33,8 @@ where
     };
     watcher::watcher(api, config()).backoff(Reconnect::default()).map(|event| event.map(plain)).boxed()
 }
+
+type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
 
 fn plain<K>(event: Event<Versioned<K>>) -> Event<K> {
     match event {
@@ -100,26 +92,89 @@ impl Scope {
         }
     }
 
-    fn parts<P: Project>(&self) -> Vec<Option<String>> {
-        let namespaced = TypeId::of::<<P::Source as Resource>::Scope>() == TypeId::of::<NamespaceResourceScope>();
+    fn parts<K: View>(&self) -> Vec<Option<String>> {
         match self {
-            Self::Namespaces(names) if namespaced && !names.is_empty() => names.iter().cloned().map(Some).collect(),
-            _ => vec![None],
+            Self::Namespaces(names) if K::NAMESPACED && !names.is_empty() => names.iter().cloned().map(Some).collect(),
+            Self::All | Self::Namespaces(_) => vec![None],
         }
     }
 }
 
-/// Where a feed is filled from.
+/// Where feeds are filled from.
 #[derive(Clone)]
-pub struct Source {
+pub(crate) struct Source {
     /// The API server.
-    pub client: Client,
+    pub(crate) client: Client,
     /// Which part of it.
-    pub scope: Scope,
+    pub(crate) scope: Scope,
     /// Whether the kind is served.
-    pub kinds: Kinds,
+    pub(crate) kinds: Kinds,
     /// How often everything is listed again, in case an event was lost on the way; `None` = only when a watch breaks.
-    pub refresh: Option<Duration>,
+    pub(crate) refresh: Option<Duration>,
+}
+
+/// What happened to the objects of one kind, in the words of an index.
+#[derive(Clone)]
+enum Change<'a, K> {
+    /// A list begins, with this number.
+    Listing(u32),
+    /// This is there, by the list with that number or by the watch.
+    Shown(K, Option<u32>),
+    /// This is gone, and was last seen at that version.
+    Gone(&'a ObjectKey, &'a Version),
+    /// The list with this number, of one namespace or of all, is complete.
+    Listed(u32, Option<&'a str>),
+}
+
+/// What is left to say once every index holds a change.
+type Announcement = Box<dyn FnOnce() + Send>;
+
+/// One of the feeds that a watch fills. Each keeps something else of the same objects.
+trait Filled<K>: Send + Sync {
+    fn serve(&self, kind: &Kind);
+    /// Says whether it was in another phase before.
+    fn enter(&self, phase: Phase) -> bool;
+    fn count(&self) -> usize;
+    fn take(&self, change: Change<'_, K>) -> Option<Announcement>;
+}
+
+impl<P: Project> Filled<P::Source> for Feed<P> {
+    fn serve(&self, kind: &Kind) {
+        kind.clone_into(&mut self.inner.kind.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn enter(&self, phase: Phase) -> bool {
+        self.inner.phase.send_if_modified(|now| std::mem::replace(now, phase) != phase)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn take(&self, change: Change<'_, P::Source>) -> Option<Announcement> {
+        let deltas = {
+            let mut index = self.write();
+            match change {
+                Change::Listing(epoch) => {
+                    index.begin(epoch);
+                    Vec::new()
+                }
+                Change::Shown(object, epoch) => index.put(object, epoch),
+                Change::Gone(key, last) => index.remove(key, last),
+                Change::Listed(epoch, namespace) => index.finish(epoch, namespace),
+            }
+        };
+        let feed = self.clone();
+        (!deltas.is_empty()).then(|| -> Announcement { Box::new(move || feed.announce(&deltas)) })
+    }
+}
+
+/// The one watch of a kind, and all feeds it fills.
+pub(crate) struct Watch<K> {
+    kind: Kind,
+    clock: Clock,
+    /// `None` once the watch has begun: a feed that came later would miss what has been shown.
+    feeds: Mutex<Option<Vec<Box<dyn Filled<K>>>>>,
 }
 
 /// Why following ended.
@@ -130,37 +185,41 @@ enum End {
     Refresh,
 }
 
-/// The watches of one feed, one per followed namespace, and how far each has come.
-struct Parts<P: Project> {
-    namespaces: Vec<Option<String>>,
-    /// Relists under way: part -> epoch.
-    open: BTreeMap<usize, u32>,
-    listed: Vec<bool>,
-    feed: Feed<P>,
-}
+impl<K: Watched> Watch<K> {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { kind: Kind::of::<K>(), clock, feeds: Mutex::new(Some(Vec::new())) }
+    }
 
-impl<P: Project> Feed<P> {
+    /// Fills one more feed, unless the watch has begun: then there is none.
+    pub(crate) fn feed<P: Project<Source = K>>(&self) -> Option<Feed<P>> {
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let feed = Feed::new(self.clock.clone());
+        feeds.as_mut()?.push(Box::new(feed.clone()));
+        Some(feed)
+    }
+
     /// Follows the kind until cancelled. `gate` shows how far it is; it never blocks readiness.
-    pub async fn run(self, source: Source, gate: Gate, stop: CancellationToken) {
-        let preferred = Kind::of::<P::Source>();
-        let candidates = preferred.at(P::VERSIONS);
+    pub(crate) async fn run(self: Arc<Self>, source: Source, gate: Gate, stop: CancellationToken) {
+        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+        let preferred = &self.kind;
+        let mut filler = Filler { clock: &self.clock, feeds, lists: 0, kind: preferred.clone() };
+        let candidates = preferred.at(K::VERSIONS);
         gate.waiting(format!("asking whether the kind {preferred} is served"));
         loop {
             let missing = || {
                 tracing::info!(kind = %preferred, "kind is not served, waiting for it");
                 gate.waiting(format!("waiting for the kind {preferred} to be served"));
-                self.inner.phase.send_replace(Phase::Missing);
+                filler.enter(Phase::Missing);
             };
             let kind = tokio::select! {
                 () = stop.cancelled() => return,
                 kind = source.kinds.served(&candidates, missing) => kind,
             };
-            kind.clone_into(&mut self.inner.kind.write().unwrap_or_else(PoisonError::into_inner));
             gate.waiting(format!("listing {}", kind.plural));
-            self.inner.phase.send_replace(Phase::Listing);
+            filler.serve(kind);
             let end = loop {
-                match self.follow(&source, &gate, &stop).await {
-                    End::Refresh => tracing::debug!(kind = %kind, "listing again"),
+                match filler.follow(&source, &gate, &stop).await {
+                    End::Refresh => tracing::debug!(kind = %filler.kind, "listing again"),
                     end => break end,
                 }
             };
@@ -169,7 +228,7 @@ impl<P: Project> Feed<P> {
                 End::NotServed => {
                     // One 404 is no proof (another server behind the same address, a proxy): nothing is given up, and
                     // nothing is asked in a tight loop, before discovery says the same.
-                    let pause = DOUBT / 2 + self.inner.clock.jitter(DOUBT / 2);
+                    let pause = DOUBT / 2 + self.clock.jitter(DOUBT / 2);
                     let doubt = async {
                         let doubtful = !matches!(source.kinds.first_served(&candidates).await, Ok(None));
                         if doubtful {
@@ -181,29 +240,81 @@ impl<P: Project> Feed<P> {
                         () = stop.cancelled() => return,
                         doubtful = doubt => if doubtful { continue },
                     }
-                    let gone = {
-                        let mut index = self.write();
-                        let epoch = index.begin();
-                        index.finish(epoch, None)
-                    };
-                    tracing::warn!(kind = %kind, objects = gone.len(), "kind is no longer served");
-                    self.announce(&gone);
+                    tracing::warn!(kind = %filler.kind, "kind is no longer served");
+                    let nothing = filler.begin();
+                    filler.tell(Change::Listed(nothing, None));
                 }
             }
         }
     }
+}
 
-    async fn follow(&self, source: &Source, gate: &Gate, stop: &CancellationToken) -> End {
-        let (kind, namespaces) = (self.kind(), source.scope.parts::<P>());
-        let listed = vec![false; namespaces.len()];
+/// A watch at work.
+struct Filler<'a, K> {
+    clock: &'a Clock,
+    feeds: Vec<Box<dyn Filled<K>>>,
+    /// How many lists have begun.
+    lists: u32,
+    kind: Kind,
+}
+
+/// The streams of one watch, one per followed namespace, and how far each has come.
+struct Parts {
+    namespaces: Vec<Option<String>>,
+    /// Lists under way: part -> number of the list.
+    open: BTreeMap<usize, u32>,
+    listed: Vec<bool>,
+}
+
+impl Parts {
+    fn complete(&self) -> bool {
+        self.open.is_empty() && self.listed.iter().all(|listed| *listed)
+    }
+}
+
+impl<K: Watched> Filler<'_, K> {
+    fn serve(&mut self, kind: Kind) {
+        for feed in &self.feeds {
+            feed.serve(&kind);
+        }
+        self.kind = kind;
+        self.enter(Phase::Listing);
+    }
+
+    fn enter(&self, phase: Phase) {
+        for feed in &self.feeds {
+            if feed.enter(phase) && phase == Phase::Synced {
+                tracing::info!(kind = %self.kind, objects = feed.count(), "index complete");
+            }
+        }
+    }
+
+    /// Every index holds a change before anybody hears of it: whoever is woken may look at any of them.
+    fn tell(&self, change: Change<'_, K>) {
+        let Some((last, others)) = self.feeds.split_last() else { return };
+        let mut words: Vec<Announcement> = others.iter().filter_map(|feed| feed.take(change.clone())).collect();
+        words.extend(last.take(change));
+        for announce in words {
+            announce();
+        }
+    }
+
+    fn begin(&mut self) -> u32 {
+        self.lists = self.lists.wrapping_add(1);
+        self.tell(Change::Listing(self.lists));
+        self.lists
+    }
+
+    async fn follow(&mut self, source: &Source, gate: &Gate, stop: &CancellationToken) -> End {
+        let namespaces = source.scope.parts::<K>();
         let watch = |(number, namespace): (usize, &Option<String>)| {
-            P::watch(source.client.clone(), namespace.as_deref(), &kind).map(move |event| (number, event)).boxed()
+            objects(source.client.clone(), namespace.as_deref(), &self.kind).map(move |event| (number, event)).boxed()
         };
         let mut events = futures::stream::select_all(namespaces.iter().enumerate().map(watch));
-        let mut parts = Parts { namespaces, open: BTreeMap::new(), listed, feed: self.clone() };
+        let mut parts = Parts { listed: vec![false; namespaces.len()], open: BTreeMap::new(), namespaces };
         let mut current = false;
         // Kinds that started together are not listed again together.
-        let due = source.refresh.map(|period| period.saturating_sub(self.inner.clock.jitter(period / 4)));
+        let due = source.refresh.map(|period| period.saturating_sub(self.clock.jitter(period / 4)));
         let due = async {
             match due {
                 Some(due) => tokio::time::sleep(due).await,
@@ -222,57 +333,43 @@ impl<P: Project> Feed<P> {
             };
             match event {
                 Ok(event) => {
-                    let deltas = parts.take(number, event);
-                    self.announce(&deltas);
+                    self.take(&mut parts, number, event);
                     if !current && parts.complete() {
                         current = true;
-                        self.caught_up(gate);
+                        self.enter(Phase::Synced);
+                        gate.ready(format!("watching {}", self.kind.plural));
                     }
                 }
                 Err(error) if is_missing(&error) => return End::NotServed,
                 Err(error) => {
-                    tracing::warn!(kind = %self.kind(), error = %error, "watch interrupted, trying again");
+                    tracing::warn!(kind = %self.kind, error = %error, "watch interrupted, trying again");
                     // Once the index is complete an interruption heals unannounced, so the gate would go on lying.
                     if !current {
-                        gate.waiting(format!("listing {}: interrupted, trying again", self.kind().plural));
+                        gate.waiting(format!("listing {}: interrupted, trying again", self.kind.plural));
                     }
                 }
             }
         }
     }
 
-    fn caught_up(&self, gate: &Gate) {
-        let first = self.inner.phase.send_if_modified(|p| std::mem::replace(p, Phase::Synced) != Phase::Synced);
-        if first {
-            tracing::info!(kind = %self.kind(), objects = self.len(), "index complete");
-        }
-        gate.ready(format!("watching {}", self.kind().plural));
-    }
-}
-
-impl<P: Project> Parts<P> {
-    fn take(&mut self, number: usize, event: Event<P::Source>) -> Vec<Delta<P::Slim>> {
-        let mut index = self.feed.write();
+    fn take(&mut self, parts: &mut Parts, number: usize, event: Event<K>) {
         match event {
             Event::Init => {
-                self.open.insert(number, index.begin());
-                Vec::new()
+                parts.open.insert(number, self.begin());
             }
-            Event::InitApply(object) => index.put(object, self.open.get(&number).copied()),
-            Event::Apply(object) => index.put(object, None),
-            Event::Delete(object) => index.remove(&ObjectKey::of(&object), &Version::of(&object)),
+            Event::InitApply(object) => self.tell(Change::Shown(object, parts.open.get(&number).copied())),
+            Event::Apply(object) => self.tell(Change::Shown(object, None)),
+            Event::Delete(object) => self.tell(Change::Gone(&ObjectKey::of(&object), &Version::of(&object))),
             Event::InitDone => {
-                if let Some(listed) = self.listed.get_mut(number) {
+                if let Some(listed) = parts.listed.get_mut(number) {
                     *listed = true;
                 }
-                let namespace = self.namespaces.get(number).and_then(Option::as_deref);
-                self.open.remove(&number).map(|epoch| index.finish(epoch, namespace)).unwrap_or_default()
+                if let Some(list) = parts.open.remove(&number) {
+                    let namespace = parts.namespaces.get(number).and_then(Option::as_deref);
+                    self.tell(Change::Listed(list, namespace));
+                }
             }
         }
-    }
-
-    fn complete(&self) -> bool {
-        self.open.is_empty() && self.listed.iter().all(|listed| *listed)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use api::key::ObjectKey;
-use api::meta::View;
 use api::names::CLUSTER_NAME_LABEL;
 use api::views::{IPAddress, IPAddressClaim, ObjectRef};
 use jiff::Timestamp;
@@ -107,7 +106,6 @@ impl Owner {
 impl Project for Claims {
     type Source = IPAddressClaim;
     type Slim = ClaimFacts;
-    const VERSIONS: &'static [&'static str] = IPAddressClaim::VERSIONS;
     const INDEXES: &'static [&'static str] = &["cluster", "waiting", "pool"];
 
     fn slim(source: IPAddressClaim) -> ClaimFacts {
@@ -152,7 +150,6 @@ pub struct AddressFacts {
 impl Project for Addresses {
     type Source = IPAddress;
     type Slim = AddressFacts;
-    const VERSIONS: &'static [&'static str] = IPAddress::VERSIONS;
     const INDEXES: &'static [&'static str] = &["address"];
 
     fn slim(source: IPAddress) -> AddressFacts {

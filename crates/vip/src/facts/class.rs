@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::meta::View;
 use api::views::ClusterClass;
 use kit::feed::Project;
 
@@ -42,7 +41,6 @@ impl ClassFacts {
 impl Project for Classes {
     type Source = ClusterClass;
     type Slim = ClassFacts;
-    const VERSIONS: &'static [&'static str] = ClusterClass::VERSIONS;
 
     fn slim(source: ClusterClass) -> ClassFacts {
         ClassFacts::of(source)

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use api::key::ObjectKey;
-use api::meta::View;
 use api::names::WATCH_FILTER_LABEL;
 use api::status::Conditioned;
 use api::views::{Cluster, ConditionView, Endpoint, ObjectRef};
@@ -158,7 +157,6 @@ fn stored(view: &ConditionView) -> Condition {
 impl Project for Clusters {
     type Source = Cluster;
     type Slim = ClusterFacts;
-    const VERSIONS: &'static [&'static str] = Cluster::VERSIONS;
     const INDEXES: &'static [&'static str] = &["address", "class", "open", "late"];
 
     fn slim(source: Cluster) -> ClusterFacts {

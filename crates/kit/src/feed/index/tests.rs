@@ -2,32 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use api::meta::ObjectMeta;
 use proptest::prelude::*;
 
 use super::*;
 
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+struct Flag {
+    metadata: ObjectMeta,
+    colour: String,
+}
+
+api::view! { Flag, group: "example.test", versions: ["v1"], plural: "flags", scope: Namespaced }
+
 struct Colours;
 
 impl Project for Colours {
-    type Source = ConfigMap;
+    type Source = Flag;
     type Slim = String;
     const INDEXES: &'static [&'static str] = &["colour"];
-    fn slim(source: ConfigMap) -> String {
-        source.data.and_then(|d| d.get("colour").cloned()).unwrap_or_default()
+    fn slim(source: Flag) -> String {
+        source.colour
     }
     fn keys(_: usize, _: &ObjectKey, slim: &String) -> Vec<Box<str>> {
         vec![slim.as_str().into()]
     }
 }
 
-fn object(name: &str, uid: &str, version: u64, colour: &str) -> ConfigMap {
-    let mut map = ConfigMap { data: Some(BTreeMap::from([("colour".into(), colour.into())])), ..ConfigMap::default() };
-    map.metadata.namespace = Some(if name < "c" { "x".into() } else { "y".into() });
-    map.metadata.name = Some(name.into());
-    map.metadata.uid = Some(uid.into());
-    map.metadata.resource_version = Some(version.to_string());
-    map
+fn object(name: &str, uid: &str, version: u64, colour: &str) -> Flag {
+    let metadata = ObjectMeta {
+        namespace: Some(if name < "c" { "x".into() } else { "y".into() }),
+        name: Some(name.into()),
+        uid: Some(uid.into()),
+        resource_version: Some(version.to_string()),
+        ..ObjectMeta::default()
+    };
+    Flag { metadata, colour: colour.into() }
+}
+
+fn begin(index: &mut Index<Colours>) -> u32 {
+    index.begin(index.epoch + 1);
+    index.epoch
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -48,12 +63,12 @@ fn shown(deltas: &[Delta<String>]) -> Vec<(String, Option<&str>, Option<&str>)> 
 #[test]
 fn a_relist_that_lost_objects_announces_them() {
     let mut index = Index::<Colours>::new();
-    let first = index.begin();
+    let first = begin(&mut index);
     for name in ["a", "b", "c"] {
         index.put(object(name, name, 1, "red"), Some(first));
     }
     assert!(index.finish(first, None).is_empty());
-    let second = index.begin();
+    let second = begin(&mut index);
     index.put(object("b", "b", 5, "red"), Some(second));
     let gone = index.finish(second, None);
     assert_eq!(shown(&gone), [("a".into(), Some("red"), None), ("c".into(), Some("red"), None)]);
@@ -63,10 +78,10 @@ fn a_relist_that_lost_objects_announces_them() {
 #[test]
 fn a_relist_of_one_namespace_leaves_the_others_alone() {
     let mut index = Index::<Colours>::new();
-    let first = index.begin();
+    let first = begin(&mut index);
     index.put(object("a", "a", 1, "red"), Some(first));
     index.put(object("d", "d", 1, "red"), Some(first));
-    let second = index.begin();
+    let second = begin(&mut index);
     assert_eq!(shown(&index.finish(second, Some("x"))), [("a".into(), Some("red"), None)]);
     assert_eq!(index.len(), 1);
 }
@@ -90,7 +105,7 @@ fn an_object_made_again_under_its_name_is_another_one() {
 fn an_older_list_never_takes_the_index_back_in_time() {
     let mut index = Index::<Colours>::new();
     index.put(object("a", "1", 7, "blue"), None);
-    let epoch = index.begin();
+    let epoch = begin(&mut index);
     assert!(index.put(object("a", "1", 3, "red"), Some(epoch)).is_empty());
     assert!(index.finish(epoch, None).is_empty());
     assert_eq!(index.by("colour", "blue").len(), 1);
@@ -205,7 +220,7 @@ proptest! {
                     for (n, c) in unseen {
                         set(&mut server, &mut revision, n, c);
                     }
-                    let epoch = index.begin();
+                    let epoch = begin(&mut index);
                     for (name, (uid, version, colour)) in &server {
                         listen(index.put(object(name, &uid.to_string(), *version, colour), Some(epoch)));
                     }
