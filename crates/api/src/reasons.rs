@@ -9,6 +9,23 @@ pub const READY: &str = "Ready";
 /// Condition type of a HostClaimKind: a controller for the kind is alive.
 pub const AVAILABLE: &str = "Available";
 
+/// Condition type of a HostClaim: it has a host.
+pub const ASSOCIATED: &str = "Associated";
+/// Condition type of a HostClaim: its host has what it asks for.
+pub const SYNCHRONIZED: &str = "Synchronized";
+/// Condition type of a HostClaim: what it asks for runs on its host.
+pub const PROVISIONED: &str = "Provisioned";
+/// Condition type of a HostClaim: its host can be deployed.
+pub const AVAILABLE_FOR_PROVISIONING: &str = "AvailableForProvisioning";
+/// Condition type of a HostClaim: somebody admits it to its host.
+pub const AUTHORIZED: &str = "Authorized";
+/// Condition type of a HostClaim: it or its Cluster is paused.
+pub const PAUSED: &str = "Paused";
+/// Condition type of a HostClaim: it can be moved to another cluster together with its host.
+pub const MOVABLE: &str = "Movable";
+/// Condition type of a HostDeployPolicy: it is in force.
+pub const ACCEPTED: &str = "Accepted";
+
 /// A reason as the book lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -27,6 +44,7 @@ pub fn all() -> Vec<Entry> {
     let mut all = Vec::new();
     all.extend(common::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(claim_kind::Reason::ALL.iter().map(|r| r.entry()));
+    all.extend(claims::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(vip::Reason::ALL.iter().map(|r| r.entry()));
     all
 }
@@ -100,6 +118,190 @@ pub mod claim_kind {
     } }
 }
 
+/// Reasons on HostClaims, HostDeployPolicies and HostClaimQuotas, in their conditions, events and counts.
+pub mod claims {
+    reasons! { "claims" {
+        // Associated
+        BareMetalHostAssociated, "baremetalhostassociated",
+            "The claim has a host, whose consumerRef names it.";
+        NoBareMetalHost, "nobaremetalhost",
+            "No host fits the claim, so it waits until one does.";
+        QuotaExceeded, "quotaexceeded",
+            "Hosts fit, but a quota or a policy's maxHosts leaves no room for another one.";
+        WaitingForReuseHost, "waitingforreusehost",
+            "A host is kept for the claim's reuse group and is not available yet, so the claim waits for it instead of taking another.";
+        FailureDomainExhausted, "failuredomainexhausted",
+            "The wished failure domain has no free host that fits, and spec.failureDomainMode is Required.";
+        InvalidSelector, "invalidselector",
+            "The claim's spec breaks a rule that the schema cannot express, so no host is looked for.";
+        MissingBareMetalHost, "missingbaremetalhost",
+            "The host of the claim is gone or was taken, before anything ran on it, so another one is looked for.";
+        HostLost, "hostlost",
+            "The host of the claim is gone or was taken after it was deployed, and no second machine is started with the same identity.";
+        HostPaused, "hostpaused",
+            "The claim is paused before it has a host, so none is looked for.";
+        HostClaimDeleting, "hostclaimdeleting",
+            "The claim is being deleted and its host is being cleaned.";
+        HostClaimDeletionFailed, "hostclaimdeletionfailed",
+            "The claim is being deleted and its host failed while it was being cleaned.";
+        HostDetached, "hostdetached",
+            "The claim is being deleted and its host is detached by the administrator, so it cannot be cleaned yet.";
+        CleaningBeforeRelease, "cleaningbeforerelease",
+            "The host was kept for reuse with its data, and is cleaned before anybody else gets it.";
+        BareMetalHostNotSynchronized, "baremetalhostnotsynchronized",
+            "The API server refused a write to the host, so the host does not have what the claim says.";
+        PauseAnnotationSetFailed, "pauseannotationsetfailed",
+            "The claim is paused and its host could not be paused with it.";
+        PauseAnnotationRemoveFailed, "pauseannotationremovefailed",
+            "The claim is not paused any more and its host could not be set going again.";
+        NoControllerForKind, "nocontrollerforkind",
+            "No running controller serves the claim's kind, so nobody acts on the claim.";
+        // Synchronized
+        ConfigurationSynced, "configurationsynced",
+            "The host has everything the claim asks for.";
+        UserDataSecretSyncFailure, "userdatasecretsyncfailure",
+            "The Secret named in spec.userData cannot be used, so the host is not deployed.";
+        MetaDataSecretSyncFailure, "metadatasecretsyncfailure",
+            "The Secret named in spec.metaData cannot be used, so the host is not deployed.";
+        NetworkDataSecretSyncFailure, "networkdatasecretsyncfailure",
+            "The Secret named in spec.networkData cannot be used, so the host is not deployed.";
+        ImageAuthSecretSyncFailure, "imageauthsecretsyncfailure",
+            "The Secret named in spec.image.ociAuthSecretName cannot be used, so the host is not deployed.";
+        SecretNameConflict, "secretnameconflict",
+            "The namespace of the host holds a Secret of the name a copy needs, and it is not ours.";
+        ImageChangeNotSupported, "imagechangenotsupported",
+            "The claim asks for another image than the host has, and a deployed host is not deployed over.";
+        ImageNotAllowed, "imagenotallowed",
+            "No policy that admits the claim allows the url of its image.";
+        CustomDeployNotAllowed, "customdeploynotallowed",
+            "No policy that admits the claim allows deploy methods of the site.";
+        CleaningOverrideNotAllowed, "cleaningoverridenotallowed",
+            "No policy that admits the claim lets it choose how disks are cleaned.";
+        UnsupportedPowerState, "unsupportedpowerstate",
+            "The machine cannot be switched off, so it stays on.";
+        UnsupportedImage, "unsupportedimage",
+            "The kind cannot deploy this image, and nothing else is started in its place.";
+        UnsupportedData, "unsupporteddata",
+            "The kind cannot carry data of this form to the machine.";
+        DataTooLarge, "datatoolarge",
+            "The data is larger than the kind can carry to the machine.";
+        Forbidden, "forbidden",
+            "Berth may not do what the claim needs, so it waits a minute and tries again.";
+        // Provisioned
+        Provisioned, "provisioned",
+            "What the claim asks for runs on its machine.";
+        NotProvisioned, "notprovisioned",
+            "Nothing is deployed on the machine.";
+        Provisioning, "provisioning",
+            "The machine is being deployed.";
+        Deprovisioning, "deprovisioning",
+            "What was deployed is being removed from the machine.";
+        HostError, "hosterror",
+            "The machine reports an error.";
+        // AvailableForProvisioning
+        Available, "available",
+            "The machine can be deployed.";
+        NotAvailable, "notavailable",
+            "The machine cannot be deployed now.";
+        Inspecting, "inspecting",
+            "The hardware of the machine is being looked at.";
+        NotManageable, "notmanageable",
+            "The machine cannot be reached by its management controller.";
+        // Authorized
+        PolicyAdmits, "policyadmits",
+            "A policy in the namespace of the host admits the claim.";
+        SameNamespace, "samenamespace",
+            "Claim and host are in one namespace.";
+        DefaultAllow, "defaultallow",
+            "The namespace of the host has no policy and the installation admits everybody there.";
+        PolicyRevoked, "policyrevoked",
+            "The claim has its host, but no policy admits it any more.";
+        NotAdmitted, "notadmitted",
+            "No policy admits the claim to any host, or to those counted.";
+        // Paused
+        Paused, "paused",
+            "The claim or its Cluster is paused, so nothing is changed.";
+        NotPaused, "notpaused",
+            "The claim is not paused.";
+        // Movable
+        HostInOtherNamespace, "hostinothernamespace",
+            "Claim and host are in different namespaces, so they cannot be moved to another cluster.";
+        NotPausedYet, "notpausedyet",
+            "The move waits until the cluster is paused and the host's status is saved.";
+        // Ready
+        Ready, "ready",
+            "The claim has all it asks for.";
+        NotReady, "notready",
+            "Something is missing; the message names the conditions.";
+        // Accepted, of a HostDeployPolicy
+        Accepted, "accepted",
+            "The policy is in force.";
+        InvalidRegexp, "invalidregexp",
+            "A regular expression of the policy cannot be used, so this policy admits nobody; other policies are not affected.";
+        // Ready, of a HostClaimQuota
+        WithinQuota, "withinquota",
+            "The tenants of the quota hold no more hosts than it allows.";
+        OverQuota, "overquota",
+            "The tenants of the quota hold more hosts than it allows; nobody loses a host, but nobody gets one.";
+        // status.unbound: what rules hosts out
+        OtherNamespace, "othernamespace",
+            "The claim wants hosts of another namespace.";
+        SelectorMismatch, "selectormismatch",
+            "The labels of the host do not fit the claim's selector.";
+        InUse, "inuse",
+            "The host has another consumer.";
+        ReservedForReuse, "reservedforreuse",
+            "The host is kept for another reuse group.";
+        Deleting, "deleting",
+            "The host is being deleted.";
+        Detached, "detached",
+            "The host is detached from management.";
+        Unhealthy, "unhealthy",
+            "The host is marked as unhealthy, or reports so.";
+        ExternallyProvisioned, "externallyprovisioned",
+            "Somebody else deploys the host.";
+        NotClean, "notclean",
+            "The host is free but still has an image or a deploy method in its spec.";
+        OtherFailureDomain, "otherfailuredomain",
+            "The host is in another failure domain than the claim requires.";
+        CoolDown, "cooldown",
+            "The host was refused to the claim a moment ago, or failed it before.";
+        // Events
+        HostSelected, "hostselected",
+            "A host was chosen and is about to be bound.";
+        HostBound, "hostbound",
+            "A host was bound to the claim.";
+        BindConflict, "bindconflict",
+            "Somebody else changed or took the host at the same time; another try follows at once.";
+        Unbound, "unbound",
+            "The claim does not have its host any more.";
+        SecretCopied, "secretcopied",
+            "A Secret of the claim was copied beside its host.";
+        ProvisioningStarted, "provisioningstarted",
+            "The host was told what to deploy.";
+        Released, "released",
+            "The host was cleaned and given back.";
+        RebootForwarded, "rebootforwarded",
+            "The host was told to reboot.";
+        RebootDeferred, "rebootdeferred",
+            "A reboot was asked for and happens once the machine is provisioned.";
+        RebootUnsupported, "rebootunsupported",
+            "A reboot was asked for and the kind cannot do it; the annotation was removed.";
+        DetachNotAllowed, "detachnotallowed",
+            "The claim asks to detach its host and no policy allows it.";
+        HostBeingDeleted, "hostbeingdeleted",
+            "The host of the claim is being deleted by its owner.";
+        HostReplaced, "hostreplaced",
+            "The host failed before it was provisioned and was released for another one.";
+        DuplicateBindingHealed, "duplicatebindinghealed",
+            "Two hosts named the claim as their consumer and one of them was released.";
+        OrphanedHost, "orphanedhost",
+            "The host names a claim that does not exist.";
+        ForeignClaimController, "foreignclaimcontroller",
+            "Another controller writes the status of the claim.";
+    } }
+}
+
 /// Reasons on Clusters, for their control-plane and ingress addresses.
 pub mod vip {
     reasons! { "vip" {
@@ -145,6 +347,12 @@ mod tests {
             assert_eq!(entry.anchor, format!("reasons/{}.md#{}", entry.room, entry.reason.to_lowercase()));
             assert!(anchors.insert(entry.anchor), "{entry:?}");
         }
-        assert_eq!(anchors.len(), common::Reason::ALL.len() + claim_kind::Reason::ALL.len() + vip::Reason::ALL.len());
+        let rooms = [
+            common::Reason::ALL.len(),
+            claim_kind::Reason::ALL.len(),
+            claims::Reason::ALL.len(),
+            vip::Reason::ALL.len(),
+        ];
+        assert_eq!(anchors.len(), rooms.iter().sum::<usize>());
     }
 }

@@ -16,3 +16,21 @@ pub trait Conditioned {
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|c| c.type_ == type_)
 }
+
+/// Makes structs with the fields `conditions` and `observed_generation` [`Conditioned`].
+#[macro_export]
+macro_rules! conditioned {
+    ($($ty:ty),+ $(,)?) => {$(
+        impl $crate::status::Conditioned for $ty {
+            fn conditions(&self) -> &[$crate::status::Condition] {
+                &self.conditions
+            }
+            fn conditions_mut(&mut self) -> &mut Vec<$crate::status::Condition> {
+                &mut self.conditions
+            }
+            fn set_observed_generation(&mut self, generation: i64) {
+                self.observed_generation = Some(generation);
+            }
+        }
+    )+};
+}

@@ -3,7 +3,6 @@
 use api::reasons::AVAILABLE;
 use api::reasons::claim_kind::Reason;
 use api::reasons::common;
-use api::status::Conditioned;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::conditions::Verdict;
 use kit::room::{Report, Trouble};
@@ -22,17 +21,7 @@ pub struct Availability {
     pub conditions: Vec<Condition>,
 }
 
-impl Conditioned for Availability {
-    fn conditions(&self) -> &[Condition] {
-        &self.conditions
-    }
-    fn conditions_mut(&mut self) -> &mut Vec<Condition> {
-        &mut self.conditions
-    }
-    fn set_observed_generation(&mut self, generation: i64) {
-        self.observed_generation = Some(generation);
-    }
-}
+api::conditioned!(Availability);
 
 /// The verdict on one kind.
 #[must_use]

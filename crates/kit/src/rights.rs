@@ -104,7 +104,12 @@ pub const SELF_SIGNED: &[Right] = &[
         group: "apiextensions.k8s.io",
         resources: &["customresourcedefinitions"],
         verbs: &["patch"],
-        names: &["hostclaimkinds.berth.dev", "hostclaimquotas.berth.dev"],
+        names: &[
+            "hostclaimkinds.berth.dev",
+            "hostclaimquotas.berth.dev",
+            "hostclaims.metal3.io",
+            "hostdeploypolicies.metal3.io",
+        ],
         reach: Reach::Cluster,
         why: "certs: the same for conversion webhooks of our own kinds",
     },

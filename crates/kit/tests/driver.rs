@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::key::ObjectKey;
-use api::status::Conditioned;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kit::class::{Class, Classify};
@@ -43,17 +42,7 @@ struct Told {
     conditions: Vec<Condition>,
 }
 
-impl Conditioned for Told {
-    fn conditions(&self) -> &[Condition] {
-        &self.conditions
-    }
-    fn conditions_mut(&mut self) -> &mut Vec<Condition> {
-        &mut self.conditions
-    }
-    fn set_observed_generation(&mut self, generation: i64) {
-        self.observed_generation = Some(generation);
-    }
-}
+api::conditioned!(Told);
 
 #[derive(Debug, PartialEq)]
 struct Slim {

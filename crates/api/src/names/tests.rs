@@ -164,3 +164,9 @@ proptest! {
         prop_assert_eq!(parsed.target(), ProviderTarget::Aws { zone, instance });
     }
 }
+
+#[test]
+fn each_kind_of_claim_has_its_own_finalizer() {
+    assert_eq!(claims::finalizer("baremetal"), "metal3.io/hostclaim");
+    assert_eq!(claims::finalizer("cloudstack-vm"), "cloudstack-vm.berth.dev/hostclaim");
+}

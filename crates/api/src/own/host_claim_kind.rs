@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::schema;
-use crate::status::Conditioned;
 
 /// What the kind is and what a claim of it may ask for.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -204,14 +203,4 @@ pub struct HostClaimKindStatus {
     pub conditions: Vec<Condition>,
 }
 
-impl Conditioned for HostClaimKindStatus {
-    fn conditions(&self) -> &[Condition] {
-        &self.conditions
-    }
-    fn conditions_mut(&mut self) -> &mut Vec<Condition> {
-        &mut self.conditions
-    }
-    fn set_observed_generation(&mut self, generation: i64) {
-        self.observed_generation = Some(generation);
-    }
-}
+crate::conditioned!(HostClaimKindStatus);

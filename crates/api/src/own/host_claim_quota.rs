@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::schema;
-use crate::status::Conditioned;
 
 /// Whom the quota binds, what it counts and how much it allows.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -156,14 +155,4 @@ pub struct NamespaceUse {
     pub hosts: i32,
 }
 
-impl Conditioned for HostClaimQuotaStatus {
-    fn conditions(&self) -> &[Condition] {
-        &self.conditions
-    }
-    fn conditions_mut(&mut self) -> &mut Vec<Condition> {
-        &mut self.conditions
-    }
-    fn set_observed_generation(&mut self, generation: i64) {
-        self.observed_generation = Some(generation);
-    }
-}
+crate::conditioned!(HostClaimQuotaStatus);

@@ -1,17 +1,38 @@
-//! The kinds of group `berth.dev`.
+//! The kinds Berth defines: those of group `berth.dev`, and of group `metal3.io` the claims on hosts and their policies.
 
+mod host_claim;
 mod host_claim_kind;
 mod host_claim_quota;
+mod host_claim_status;
+mod host_deploy_policy;
 mod schema;
 
+pub use host_claim::{
+    BAREMETAL, CleaningMode, ConsumerReference, CustomDeploy, FailureDomainMode, HostClaim, HostClaimSpec, HostImage,
+    HostRequirement, HostSelector, OPERATORS, OnHostFailure, SecretReference,
+};
 pub use host_claim_kind::{ArgSchema, Capability, HostClaimKind, HostClaimKindSpec, HostClaimKindStatus};
 pub use host_claim_quota::{
     HostClaimQuota, HostClaimQuotaSpec, HostClaimQuotaStatus, NamespaceUse, QuotaLimits, QuotaTenants, QuotaUse,
+};
+pub use host_claim_status::{
+    DeployedImage, HostAddress, HostClaimStatus, HostMetadata, HostNic, HostReference, PendingReboot,
+    ProvisioningState, SelectedHost, Unbound, UnboundReason,
+};
+pub use host_deploy_policy::{
+    HostClaimNamespaces, HostDeployPolicy, HostDeployPolicySpec, HostDeployPolicyStatus, MetadataCopy, NamespaceLabel,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, ValidationRule,
 };
 use kube::CustomResourceExt;
+
+use crate::names::{PART_OF_LABEL, PRODUCT};
+
+/// Label on a definition: clusterctl looks at objects of the kind when it moves a cluster.
+const CLUSTERCTL_LABEL: &str = "clusterctl.cluster.x-k8s.io";
+/// Label on a definition: clusterctl moves every object of the kind, whether or not a cluster owns it.
+const MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";
 
 /// The definitions of all our kinds, in alphabetical order of their names.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -20,7 +41,45 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         "self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')",
         "metadata.name must be at most 63 characters and hold no dot, because claims name the kind by it",
     );
-    vec![finish(HostClaimKind::crd(), Some(kind_name)), finish(HostClaimQuota::crd(), None)]
+    vec![
+        finish(HostClaimKind::crd(), &[], vec![kind_name]),
+        finish(HostClaimQuota::crd(), &[], Vec::new()),
+        finish(HostClaim::crd(), &[CLUSTERCTL_LABEL], claim_rules()),
+        finish(HostDeployPolicy::crd(), &[CLUSTERCTL_LABEL, MOVE_LABEL], Vec::new()),
+    ]
+}
+
+/// What may not change in a claim while its status says that a machine was found, or that it is deployed.
+fn claim_rules() -> Vec<ValidationRule> {
+    let same = |field: &str| {
+        format!("has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})")
+    };
+    let bound = "has(oldSelf.status) && (has(oldSelf.status.bareMetalHost) || has(oldSelf.status.resourceID))";
+    let deployed = "has(oldSelf.status) && (has(oldSelf.status.image) || (has(oldSelf.status.provisioningState) && \
+                    oldSelf.status.provisioningState in ['Provisioning', 'Provisioned', 'Error']))";
+    // Absent and empty are the same.
+    let has_args = |object: &str| format!("(has({object}.spec.args) && {object}.spec.args.size() > 0)");
+    let (new, old) = (has_args("self"), has_args("oldSelf"));
+    let same_args = format!("{new} == {old} && (!{new} || self.spec.args == oldSelf.spec.args)");
+    let wants = |object: &str| format!("(has({object}.spec.image) || has({object}.spec.customDeploy))");
+    let image: Vec<String> =
+        ["checksum", "checksumType", "format"].iter().map(|f| same(&format!("spec.image.{f}"))).collect();
+    let same_image = format!("self.spec.image.url == oldSelf.spec.image.url && {}", image.join(" && "));
+    let same_deploy = format!(
+        "has(self.spec.image) == has(oldSelf.spec.image) && (!has(self.spec.image) || ({same_image})) && \
+         (!has(self.spec.customDeploy) || self.spec.customDeploy.method == oldSelf.spec.customDeploy.method)"
+    );
+    vec![
+        rule(
+            &format!("!({bound}) || ({same_args})"),
+            "spec.args cannot be changed once a machine was found; create another HostClaim",
+        ),
+        rule(
+            &format!("!({deployed}) || !({} && {}) || ({same_deploy})", wants("oldSelf"), wants("self")),
+            "spec.image and spec.customDeploy cannot be changed while the host has one; remove them first, wait until \
+             the host is available again, then set the new one",
+        ),
+    ]
 }
 
 fn rule(rule: &str, message: &str) -> ValidationRule {
@@ -28,13 +87,18 @@ fn rule(rule: &str, message: &str) -> ValidationRule {
 }
 
 /// What the derive cannot express: rules on the whole object, and one meaning of "optional" instead of two.
-fn finish(mut crd: CustomResourceDefinition, root_rule: Option<ValidationRule>) -> CustomResourceDefinition {
-    crd.metadata.labels =
-        Some([("app.kubernetes.io/part-of", "berth")].map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+fn finish(
+    mut crd: CustomResourceDefinition,
+    labels: &[&str],
+    root_rules: Vec<ValidationRule>,
+) -> CustomResourceDefinition {
+    let marks = labels.iter().map(|label| (*label, ""));
+    let labels = [(PART_OF_LABEL, PRODUCT)].into_iter().chain(marks).map(|(k, v)| (k.to_owned(), v.to_owned()));
+    crd.metadata.labels = Some(labels.collect());
     for version in &mut crd.spec.versions {
         if let Some(root) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
             forbid_null(root);
-            root.x_kubernetes_validations = root_rule.clone().map(|r| vec![r]);
+            root.x_kubernetes_validations = (!root_rules.is_empty()).then(|| root_rules.clone());
         }
     }
     crd

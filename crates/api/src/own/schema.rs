@@ -10,6 +10,32 @@ pub fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "date-time"})
 }
 
+/// A map of at most `ENTRIES` texts of at most `CHARS` characters.
+pub fn texts<const ENTRIES: u32, const CHARS: u32>(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object", "maxProperties": ENTRIES,
+        "additionalProperties": {"type": "string", "maxLength": CHARS}
+    })
+}
+
+/// How the checksum of an image was made.
+pub fn checksum_type(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["md5", "sha256", "sha512", "auto"]})
+}
+
+/// The format of an image.
+pub fn image_format(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["raw", "qcow2", "vdi", "vmdk", "live-iso"]})
+}
+
+/// Names of namespaces, in any order and number of times.
+pub fn namespace_names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array", "maxItems": 256, "x-kubernetes-list-type": "atomic",
+        "items": {"type": "string", "maxLength": 63}
+    })
+}
+
 /// Conditions as a map list by type, so that several writers can share it.
 pub fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -121,17 +121,30 @@ fn every_rule_tells_the_user_what_to_do() {
 }
 
 #[test]
-fn the_definitions_carry_our_group_names_and_labels_in_a_stable_order() {
+fn the_definitions_carry_their_group_names_and_labels_in_a_stable_order() {
     let all = crds();
-    let names: Vec<_> = all.iter().map(|c| c.metadata.name.clone().unwrap()).collect();
-    assert_eq!(names, ["hostclaimkinds.berth.dev", "hostclaimquotas.berth.dev"]);
     assert_eq!(all, crds());
-    for (crd, short) in all.iter().zip(["hck", "hcq"]) {
-        assert_eq!(crd.spec.group, crate::names::GROUP);
-        assert_eq!(crd.spec.scope, "Cluster");
+    let wanted = [
+        ("hostclaimkinds", crate::names::GROUP, "Cluster", "hck", vec![]),
+        ("hostclaimquotas", crate::names::GROUP, "Cluster", "hcq", vec![]),
+        ("hostclaims", "metal3.io", "Namespaced", "hc", vec!["clusterctl.cluster.x-k8s.io"]),
+        (
+            "hostdeploypolicies",
+            "metal3.io",
+            "Namespaced",
+            "hdp",
+            vec!["clusterctl.cluster.x-k8s.io", "clusterctl.cluster.x-k8s.io/move"],
+        ),
+    ];
+    assert_eq!(all.len(), wanted.len());
+    for (crd, (plural, group, scope, short, labels)) in all.iter().zip(wanted) {
+        assert_eq!(crd.metadata.name, Some(format!("{plural}.{group}")));
+        assert_eq!((crd.spec.group.as_str(), crd.spec.scope.as_str()), (group, scope));
         assert_eq!(crd.spec.names.short_names.as_deref(), Some([short.to_owned()].as_slice()));
         assert_eq!(crd.spec.names.categories.as_deref(), Some(["berth".to_owned()].as_slice()));
-        assert_eq!(crd.metadata.labels.as_ref().unwrap()["app.kubernetes.io/part-of"], "berth");
+        let mut found = crd.metadata.labels.clone().unwrap();
+        assert_eq!(found.remove("app.kubernetes.io/part-of").as_deref(), Some("berth"));
+        assert_eq!(found, labels.into_iter().map(|label| (label.to_owned(), String::new())).collect());
         assert_eq!(crd.spec.versions.len(), 1);
     }
 }
@@ -139,22 +152,117 @@ fn the_definitions_carry_our_group_names_and_labels_in_a_stable_order() {
 /// Widths: the longest value expected in the column, or its header, and three blanks between columns.
 #[test]
 fn the_default_columns_answer_is_it_fine_and_fit_one_hundred_characters() {
+    let longest = |reasons: &[&str]| reasons.iter().map(|reason| reason.len()).max().unwrap();
+    let kinds: Vec<&str> = crate::reasons::claim_kind::Reason::ALL.iter().map(|r| r.as_str()).collect();
     for crd in crds() {
         let columns = crd.spec.versions[0].additional_printer_columns.clone().unwrap();
         let shown: Vec<_> = columns.iter().filter(|c| c.priority.unwrap_or(0) == 0).collect();
+        let kind = crd.spec.names.kind.as_str();
         let width = |name: &str| match name {
             "Controller" => 30,
-            "Reason" => crate::reasons::all().iter().map(|e| e.reason.len()).max().unwrap(),
-            "Available" | "Ready" => "Available".len(),
-            other => other.len().max(6),
+            "Kind" => "aws-dedicated-host".len(),
+            "State" => "Deprovisioning".len(),
+            "Reason" if kind == "HostClaimKind" => longest(&kinds),
+            "Reason" => longest(&["WithinQuota", "OverQuota", "Accepted", "InvalidRegexp", "InvalidSelector"]),
+            other => other.len().max("False".len()),
         };
         let total: usize = 20 + shown.iter().map(|c| 3 + width(&c.name)).sum::<usize>();
-        assert!(total <= 100, "{:?}: {total}", crd.metadata.name);
+        assert!(total <= 100, "{kind}: {total}");
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        assert!(names.contains(&"Reason") && names.contains(&"Message"), "{names:?}");
         let names: Vec<&str> = shown.iter().map(|c| c.name.as_str()).collect();
-        assert!(names.contains(&"Reason") && names.contains(&"Age"), "{names:?}");
-        assert!(names.contains(&"Ready") || names.contains(&"Available"), "{names:?}");
-        assert!(columns.iter().any(|c| c.priority == Some(1)), "nothing is left for -o wide");
+        let summary = ["Ready", "Available", "Accepted"].iter().any(|summary| names.contains(summary));
+        assert!(summary && names.contains(&"Age"), "{names:?}");
+        assert!(shown.len() < columns.len(), "nothing is left for -o wide");
     }
+}
+
+#[test]
+fn a_claim_shows_what_its_owner_asks_first() {
+    let crd = HostClaim::crd();
+    let columns = crd.spec.versions[0].additional_printer_columns.clone().unwrap();
+    let names = |priority: i32| {
+        let of = columns.iter().filter(|c| c.priority.unwrap_or(0) == priority);
+        of.map(|c| c.name.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(0), ["Kind", "Associated", "Ready", "Power", "State", "Age"]);
+    assert_eq!(names(1), ["Host Namespace", "Host", "Failure Domain", "Priority", "Reason", "Message"]);
+}
+
+/// Every field that Metal3's own definitions of these kinds have, with its type: none may be dropped by ours.
+const METAL3_FIELDS: &[(&str, &str)] = &[
+    ("HostClaim.spec.consumerRef.apiVersion", "string"),
+    ("HostClaim.spec.consumerRef.fieldPath", "string"),
+    ("HostClaim.spec.consumerRef.kind", "string"),
+    ("HostClaim.spec.consumerRef.name", "string"),
+    ("HostClaim.spec.consumerRef.namespace", "string"),
+    ("HostClaim.spec.consumerRef.resourceVersion", "string"),
+    ("HostClaim.spec.consumerRef.uid", "string"),
+    ("HostClaim.spec.customDeploy.method", "string"),
+    ("HostClaim.spec.failureDomain", "string"),
+    ("HostClaim.spec.hostSelector.inNamespace", "string"),
+    ("HostClaim.spec.hostSelector.matchExpressions[].key", "string"),
+    ("HostClaim.spec.hostSelector.matchExpressions[].operator", "string"),
+    ("HostClaim.spec.hostSelector.matchExpressions[].values[]", "string"),
+    ("HostClaim.spec.hostSelector.matchLabels{}", "string"),
+    ("HostClaim.spec.image.checksum", "string"),
+    ("HostClaim.spec.image.checksumType", "string"),
+    ("HostClaim.spec.image.format", "string"),
+    ("HostClaim.spec.image.ociAuthSecretName", "string"),
+    ("HostClaim.spec.image.url", "string"),
+    ("HostClaim.spec.metaData.name", "string"),
+    ("HostClaim.spec.metaData.namespace", "string"),
+    ("HostClaim.spec.networkData.name", "string"),
+    ("HostClaim.spec.networkData.namespace", "string"),
+    ("HostClaim.spec.poweredOn", "boolean"),
+    ("HostClaim.spec.userData.name", "string"),
+    ("HostClaim.spec.userData.namespace", "string"),
+    ("HostClaim.status.bareMetalHost.name", "string"),
+    ("HostClaim.status.bareMetalHost.namespace", "string"),
+    ("HostClaim.status.conditions[].lastTransitionTime", "string"),
+    ("HostClaim.status.conditions[].message", "string"),
+    ("HostClaim.status.conditions[].observedGeneration", "integer"),
+    ("HostClaim.status.conditions[].reason", "string"),
+    ("HostClaim.status.conditions[].status", "string"),
+    ("HostClaim.status.conditions[].type", "string"),
+    ("HostClaim.status.hardwareData.name", "string"),
+    ("HostClaim.status.hardwareData.namespace", "string"),
+    ("HostClaim.status.lastUpdated", "string"),
+    ("HostClaim.status.poweredOn", "boolean"),
+    ("HostDeployPolicy.spec.hostClaimNamespaces.hasLabels[].name", "string"),
+    ("HostDeployPolicy.spec.hostClaimNamespaces.hasLabels[].value", "string"),
+    ("HostDeployPolicy.spec.hostClaimNamespaces.nameMatches", "string"),
+    ("HostDeployPolicy.spec.hostClaimNamespaces.names[]", "string"),
+];
+
+#[test]
+fn nothing_that_metal3_stores_is_dropped() {
+    let mut ours = std::collections::BTreeMap::new();
+    walk(&mut |path, schema| {
+        ours.insert(path.to_owned(), schema["type"].as_str().unwrap_or_default().to_owned());
+    });
+    for (path, type_) in METAL3_FIELDS {
+        assert_eq!(ours.get(*path).map(String::as_str), Some(*type_), "{path}");
+    }
+}
+
+/// What Metal3 lets users leave out, ours must let them leave out too.
+#[test]
+fn only_what_metal3_requires_is_required_of_users() {
+    walk(&mut |path, schema| {
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        let allowed = match path {
+            "HostClaim.spec.image" => json!(["url"]),
+            "HostClaim.spec.customDeploy" => json!(["method"]),
+            "HostClaim.spec.hostSelector.matchExpressions[]" => json!(["key", "operator"]),
+            "HostDeployPolicy.spec.hostClaimNamespaces.hasLabels[]" => json!(["name"]),
+            path if path.starts_with("HostClaim.spec") || path.starts_with("HostDeployPolicy.spec.hostClaim") => {
+                json!([])
+            }
+            _ => return,
+        };
+        assert_eq!(Value::from(required), allowed, "{path}");
+    });
 }
 
 /// The wire form must come back byte for byte, so that an unchanged object is never written.
@@ -205,6 +313,87 @@ fn a_host_claim_quota_survives_decoding_and_encoding() {
 }
 
 #[test]
+fn a_host_claim_survives_decoding_and_encoding() {
+    let claim: HostClaim = same(json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "metadata": {"name": "web-0", "namespace": "team-a"},
+        "spec": {
+            "poweredOn": true, "kind": "baremetal", "args": {"zone": "a"},
+            "hostSelector": {"matchLabels": {"size": "large"}, "inNamespace": "metal", "matchExpressions": [
+                {"key": "gpu", "operator": "exists"}, {"key": "disks", "operator": "gt", "values": ["2"]}]},
+            "image": {"url": "https://images.example/a.qcow2", "checksum": "abc", "checksumType": "sha256",
+                "format": "qcow2", "ociAuthSecretName": "pull"},
+            "userData": {"name": "u", "namespace": "team-a"}, "networkData": {"name": "n"}, "metaData": {"name": "m"},
+            "consumerRef": {"apiVersion": "v1", "kind": "K", "namespace": "team-a", "name": "x", "uid": "1",
+                "resourceVersion": "2", "fieldPath": "spec"},
+            "failureDomain": "rack-1", "failureDomainMode": "Required", "nodeReuse": "group",
+            "automatedCleaningMode": "disabled", "priority": -3, "onHostFailure": "Replace",
+        },
+        "status": {
+            "observedGeneration": 2, "ready": true, "lastUpdated": "2026-01-02T03:04:05Z",
+            "selectedHost": {"namespace": "metal", "name": "h", "uid": "u-h"},
+            "bareMetalHost": {"namespace": "metal", "name": "h"}, "hardwareData": {"namespace": "metal", "name": "h"},
+            "hostUID": "u-h", "poweredOn": true, "provisioningState": "Provisioned",
+            "image": {"url": "https://images.example/a.qcow2", "checksum": "abc"},
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.4"}], "bootMACAddress": "00:11:22:33:44:55",
+            "nics": [{"MAC": "00:11:22:33:44:55", "ip": "10.0.0.4", "name": "eth0"}],
+            "hostMetadata": {"labels": {"rack": "1"}, "annotations": {"a": "b"}},
+            "failureDomain": "rack-1", "providerID": "x://y", "resourceID": "r",
+            "unbound": {"total": 3, "reasons": [{"reason": "InUse", "count": 3}], "observedAt": "2026-01-02T03:04:05Z"},
+            "pendingReboot": {"id": "r-1", "mode": "hard"},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
+                "lastTransitionTime": "2026-01-02T03:04:05Z", "observedGeneration": 2}],
+        },
+    }));
+    assert!(claim.spec.wants_power());
+    let status = claim.status.unwrap();
+    assert!(status.is_bound() && status.is_deployed());
+}
+
+#[test]
+fn a_policy_survives_decoding_and_encoding_and_absent_is_not_empty() {
+    let policy: HostDeployPolicy = same(json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p", "namespace": "metal"},
+        "spec": {
+            "hostClaimNamespaces": {"names": [], "nameMatches": "^team-", "hasLabels": [{"name": "tier"},
+                {"name": "env", "value": "prod"}]},
+            "hostSelector": {"matchLabels": {"pool": "a"}}, "maxHosts": 4, "imageURLPrefixes": ["https://images.example/"],
+            "metadataCopy": {"labelsMatch": "rack", "annotationsMatch": "site/.*"}, "selectableLabels": "size|rack",
+            "allowsDetaching": true, "allowsCustomDeploy": true, "allowsCleaningOverride": true, "allowsPause": true,
+            "trustsTenantHealth": true,
+        },
+        "status": {"observedGeneration": 1, "boundHosts": 2, "conditions": [{"type": "Accepted", "status": "True",
+            "reason": "Accepted", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}]},
+    }));
+    assert_eq!(policy.spec.host_claim_namespaces.unwrap().names, Some(Vec::new()));
+    let closed: HostDeployPolicySpec = same(json!({}));
+    let open: HostDeployPolicySpec = same(json!({"hostClaimNamespaces": {}}));
+    assert!(closed.host_claim_namespaces.is_none() && open.host_claim_namespaces.is_some());
+}
+
+#[test]
+fn a_claim_that_says_nothing_gets_the_documented_defaults() {
+    let spec: HostClaimSpec = serde_json::from_value(json!({})).unwrap();
+    assert_eq!(spec, HostClaimSpec::default());
+    assert_eq!((spec.kind.as_str(), spec.priority, spec.wants_power()), ("baremetal", 0, false));
+    assert!(HostClaimSpec { online: Some(true), ..spec.clone() }.wants_power());
+    let crd = serde_json::to_value(HostClaim::crd()).unwrap();
+    let fields = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let defaults = ["kind", "failureDomainMode", "priority", "onHostFailure"].map(|f| fields[f]["default"].clone());
+    assert_eq!(defaults, [json!("baremetal"), json!("Preferred"), json!(0), json!("Wait")]);
+    for (name, field) in fields.as_object().unwrap() {
+        let wanted = ["kind", "failureDomainMode", "priority", "onHostFailure"].contains(&name.as_str());
+        assert_eq!(field["default"].is_null(), !wanted, "{name}");
+    }
+}
+
+#[test]
+fn another_credential_does_not_make_another_image() {
+    let image = HostImage { url: "oci://a/b".into(), ..HostImage::default() };
+    assert!(image.deploys_same(&HostImage { oci_auth_secret_name: Some("s".into()), ..image.clone() }));
+    assert!(!image.deploys_same(&HostImage { format: Some("raw".into()), ..image.clone() }));
+}
+
+#[test]
 fn what_is_left_out_gets_the_documented_default() {
     let spec: HostClaimKindSpec =
         serde_json::from_value(json!({"controllerName": "c", "argsSchema": {"a": {}}})).unwrap();
@@ -248,7 +437,11 @@ fn statuses_can_be_folded_into_by_the_kit() {
         assert_eq!(status.conditions().len(), 1);
     }
     let (mut kind, mut quota) = (HostClaimKindStatus::default(), HostClaimQuotaStatus::default());
+    let (mut claim, mut policy) = (HostClaimStatus::default(), HostDeployPolicyStatus::default());
     fold(&mut kind);
     fold(&mut quota);
+    fold(&mut claim);
+    fold(&mut policy);
     assert_eq!((kind.observed_generation, quota.observed_generation), (Some(4), Some(4)));
+    assert_eq!((claim.observed_generation, policy.observed_generation), (Some(4), Some(4)));
 }

@@ -7,14 +7,20 @@
 //! * Both shapes of a Cluster API kind, `v1beta1` and `v1beta2`, read to the same value, so rooms need not know which
 //!   one a server prefers. [`crate::meta::Versioned`] addresses the older version.
 
+mod bare_metal_host;
 mod cluster;
 mod cluster_class;
 mod common;
 mod extension_config;
+mod hardware_data;
 mod ipam;
 mod machine;
 pub mod soft;
 
+pub use bare_metal_host::{
+    BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, CustomDeployView, HostConsumer, HostProvisioning, ImageView,
+    SecretView,
+};
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus, Endpoint, Topology};
 pub use cluster_class::{
     ClassPatch, ClassVariable, ClusterClass, ClusterClassSpec, ClusterClassStatus, ExternalPatch, VariableDefinition,
@@ -24,6 +30,7 @@ pub use common::{ConditionView, Conditions, Failure, ObjectRef};
 pub use extension_config::{
     ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, ExtensionHandler, ExtensionService,
 };
+pub use hardware_data::{CpuView, HardwareData, HardwareDataSpec, HardwareDetails, NicView};
 pub use ipam::{
     AddressPoolSpec, AddressPoolStatus, GlobalInClusterIPPool, IPAddress, IPAddressClaim, IPAddressClaimSpec,
     IPAddressClaimStatus, IPAddressSpec, InClusterIPPool, PoolCounts,
@@ -37,6 +44,8 @@ pub use machine::{
 pub const CLUSTER_API_GROUP: &str = "cluster.x-k8s.io";
 /// Group of the address management kinds.
 pub const IPAM_GROUP: &str = "ipam.cluster.x-k8s.io";
+/// Group of the hosts and of the claims on them.
+pub const METAL3_GROUP: &str = "metal3.io";
 /// Group of the runtime extension registration.
 pub const RUNTIME_GROUP: &str = "runtime.cluster.x-k8s.io";
 

@@ -341,6 +341,77 @@ fn one_bad_field_costs_that_field_only_and_unknown_values_are_kept() {
     assert_eq!((ready.status.as_str(), &ready.last_transition_time), ("Perhaps", &None));
 }
 
+fn hardware() -> Value {
+    json!({"hostname": "node-1", "ramMebibytes": 65536, "cpu": {"arch": "x86_64", "count": 32, "clockMegahertz": 2100.5,
+            "flags": ["aes"]}, "storage": [{"name": "/dev/sda"}], "systemVendor": {"serialNumber": "secret"},
+        "nics": [{"name": "eth0", "mac": "00:11:22:33:44:55", "ip": "10.0.0.4", "speedGbps": 25, "pxe": true},
+            {"name": "eth1", "mac": "00:11:22:33:44:56"}]})
+}
+
+fn hardware_data() -> Value {
+    json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HardwareData", "metadata": meta(), "spec": {"hardware": hardware()}})
+}
+
+fn host() -> Value {
+    let image = json!({"url": "http://i/a.qcow2", "checksum": "abc", "checksumType": "auto", "format": "qcow2"});
+    json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": meta(),
+        "spec": {
+            "online": true, "externallyProvisioned": true, "disablePowerOff": true, "automatedCleaningMode": "thorough",
+            "bootMACAddress": "00:11:22:33:44:55", "bmc": {"address": "redfish://10.9.9.9", "credentialsName": "bmc"},
+            "consumerRef": {"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "namespace": "t", "name": "c",
+                "uid": "u-c", "resourceVersion": "5"},
+            "image": image, "customDeploy": {"method": "install"}, "userData": {"name": "u", "namespace": "ns"},
+            "networkData": {"name": "n"}, "metaData": {"name": "m"},
+        },
+        "status": {
+            "provisioning": {"state": "provisioned", "ID": "x", "image": image, "customDeploy": {"method": "install"}},
+            "operationalStatus": "error", "errorType": "power management error", "errorMessage": "cannot reach 10.9.9.9",
+            "errorCount": 3, "provisioningFailCount": 2, "poweredOn": true, "hardware": hardware(),
+            "conditions": new_conditions(), "goodCredentials": {"credentials": {"name": "bmc"}},
+        },
+    })
+}
+
+#[test]
+fn a_host_is_read_with_what_decisions_use() {
+    let host: BareMetalHost = read(&host());
+    let consumer = host.spec.consumer_ref.unwrap();
+    assert_eq!(
+        (consumer.group.as_str(), consumer.kind.as_str(), consumer.namespace.as_str(), consumer.name.as_str()),
+        ("metal3.io", "HostClaim", "t", "c")
+    );
+    assert_eq!(consumer.uid, "u-c");
+    assert!(host.spec.online && host.spec.externally_provisioned && host.spec.disable_power_off);
+    assert_eq!(host.spec.automated_cleaning_mode.as_deref(), Some("thorough"));
+    assert_eq!(host.spec.boot_mac_address.as_deref(), Some("00:11:22:33:44:55"));
+    let image = host.spec.image.unwrap();
+    assert_eq!((image.url.as_str(), image.checksum_type.as_deref()), ("http://i/a.qcow2", Some("auto")));
+    assert_eq!(host.status.provisioning.image.as_ref(), Some(&image));
+    assert_eq!(host.spec.custom_deploy.unwrap().method, "install");
+    assert_eq!(host.spec.user_data.unwrap().namespace.as_deref(), Some("ns"));
+    assert_eq!((host.spec.network_data.unwrap().name, host.spec.meta_data.unwrap().name), ("n".into(), "m".into()));
+    let status = host.status;
+    assert_eq!((status.provisioning.state.as_str(), status.operational_status.as_str()), ("provisioned", "error"));
+    assert_eq!(status.error_type.as_deref(), Some("power management error"));
+    assert!(status.error_message.is_some());
+    assert_eq!((status.error_count, status.provisioning_fail_count, status.powered_on), (3, 2, Some(true)));
+    assert_eq!(status.conditions[0].reason, "Available");
+    let hardware = status.hardware.unwrap();
+    assert_eq!(Some(&hardware), read::<HardwareData>(&hardware_data()).spec.hardware.as_ref());
+    assert_eq!((hardware.hostname.as_deref(), hardware.ram_mebibytes), (Some("node-1"), 65536));
+    assert_eq!((hardware.cpu.arch.as_deref(), hardware.cpu.count), (Some("x86_64"), 32));
+    assert_eq!(hardware.nics[0].ip.as_deref(), Some("10.0.0.4"));
+    assert_eq!((hardware.nics[1].name.as_deref(), &hardware.nics[1].ip), (Some("eth1"), &None));
+}
+
+#[test]
+fn a_new_host_and_an_image_without_url_read_as_nothing() {
+    let empty: BareMetalHost = read(&json!({"metadata": meta(), "spec": {"online": false},
+        "status": {"provisioning": {"state": "", "image": {"url": ""}}, "operationalStatus": ""}}));
+    assert_eq!(empty.spec, BareMetalHostSpec::default());
+    assert_eq!(empty.status, BareMetalHostStatus::default());
+}
+
 #[test]
 fn views_are_addressed_by_the_names_their_owners_gave() {
     fn address<T: View>() -> String {
@@ -357,6 +428,8 @@ fn views_are_addressed_by_the_names_their_owners_gave() {
         address::<InClusterIPPool>(),
         address::<GlobalInClusterIPPool>(),
         address::<ExtensionConfig>(),
+        address::<BareMetalHost>(),
+        address::<HardwareData>(),
     ];
     assert_eq!(
         all,
@@ -371,6 +444,8 @@ fn views_are_addressed_by_the_names_their_owners_gave() {
             r#"/apis/ipam.cluster.x-k8s.io/v1alpha2/inclusterippools InClusterIPPool ["v1alpha2"] true"#,
             r#"/apis/ipam.cluster.x-k8s.io/v1alpha2/globalinclusterippools GlobalInClusterIPPool ["v1alpha2"] false"#,
             r#"/apis/runtime.cluster.x-k8s.io/v1beta2/extensionconfigs ExtensionConfig ["v1beta2", "v1alpha1"] false"#,
+            r#"/apis/metal3.io/v1alpha1/baremetalhosts BareMetalHost ["v1alpha1"] true"#,
+            r#"/apis/metal3.io/v1alpha1/hardwaredata HardwareData ["v1alpha1"] true"#,
         ]
     );
 }
@@ -444,5 +519,7 @@ proptest! {
         survives::<InClusterIPPool>(pool(), pick, &junk);
         survives::<GlobalInClusterIPPool>(pool(), pick, &junk);
         survives::<ExtensionConfig>(extension(newer), pick, &junk);
+        survives::<BareMetalHost>(host(), pick, &junk);
+        survives::<HardwareData>(hardware_data(), pick, &junk);
     }
 }
