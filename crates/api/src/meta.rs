@@ -70,17 +70,28 @@ pub fn lean_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
 /// ```
 ///
 /// The first version is the one requests go to; [`crate::meta::Versioned`] reads the same view at another one of the list.
+/// After the scope may follow, in this order: `only: metadata` for a view of which the server is to send nothing else,
+/// `labels: "…"` and `fields: "…"` for selectors of the objects that are followed.
 #[macro_export]
 macro_rules! view {
-    ($ty:ident, group: $group:expr, versions: [$version:expr $(, $older:expr)*], plural: $plural:expr, scope: Namespaced) => {
+    ($ty:ident, group: $group:expr, versions: [$version:expr $(, $older:expr)*], plural: $plural:expr, scope: Namespaced
+        $(, only: $part:ident)? $(, labels: $labels:expr)? $(, fields: $fields:expr)?) => {
         $crate::view!(@impl $ty, $group, [$version $(, $older)*], $version, $plural,
-            $crate::meta::NamespaceResourceScope, true);
+            $crate::meta::NamespaceResourceScope, true, ($($part)?), ($($labels)?), ($($fields)?));
     };
-    ($ty:ident, group: $group:expr, versions: [$version:expr $(, $older:expr)*], plural: $plural:expr, scope: Cluster) => {
+    ($ty:ident, group: $group:expr, versions: [$version:expr $(, $older:expr)*], plural: $plural:expr, scope: Cluster
+        $(, only: $part:ident)? $(, labels: $labels:expr)? $(, fields: $fields:expr)?) => {
         $crate::view!(@impl $ty, $group, [$version $(, $older)*], $version, $plural,
-            $crate::meta::ClusterResourceScope, false);
+            $crate::meta::ClusterResourceScope, false, ($($part)?), ($($labels)?), ($($fields)?));
     };
-    (@impl $ty:ident, $group:expr, $versions:expr, $version:expr, $plural:expr, $scope:ty, $namespaced:expr) => {
+    (@only ()) => {};
+    (@only (metadata)) => {
+        fn metadata_api() -> bool {
+            true
+        }
+    };
+    (@impl $ty:ident, $group:expr, $versions:expr, $version:expr, $plural:expr, $scope:ty, $namespaced:expr,
+        $part:tt, ($($labels:expr)?), ($($fields:expr)?)) => {
         impl $crate::meta::Resource for $ty {
             type DynamicType = ();
             type Scope = $scope;
@@ -102,10 +113,13 @@ macro_rules! view {
             fn meta_mut(&mut self) -> &mut $crate::meta::ObjectMeta {
                 &mut self.metadata
             }
+            $crate::view!(@only $part);
         }
         impl $crate::meta::View for $ty {
             const VERSIONS: &'static [&'static str] = &$versions;
             const NAMESPACED: bool = $namespaced;
+            $(const LABELS: &'static str = $labels;)?
+            $(const FIELDS: &'static str = $fields;)?
         }
     };
 }
@@ -116,6 +130,10 @@ pub trait View: Resource<DynamicType = ()> {
     const VERSIONS: &'static [&'static str];
     /// Whether objects of the kind live in namespaces.
     const NAMESPACED: bool;
+    /// The label selector of the objects that are followed; empty means all.
+    const LABELS: &'static str = "";
+    /// The field selector of the objects that are followed; empty means all.
+    const FIELDS: &'static str = "";
 }
 
 /// A view at any address: the same shape read from whichever version a server serves.
@@ -153,6 +171,9 @@ impl<T: Resource<DynamicType = ()>> Resource for Versioned<T> {
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         self.0.meta_mut()
     }
+    fn metadata_api() -> bool {
+        T::metadata_api()
+    }
 }
 
 #[cfg(test)]
@@ -166,6 +187,21 @@ mod tests {
         metadata: ObjectMeta,
     }
     crate::view! { Widget, group: "example.org", versions: ["v1", "v1beta1"], plural: "widgets", scope: Namespaced }
+
+    #[derive(Clone, Debug, Deserialize)]
+    struct Part {
+        metadata: ObjectMeta,
+    }
+    crate::view! { Part, group: "example.org", versions: ["v1"], plural: "parts", scope: Cluster,
+    only: metadata, labels: "a=b", fields: "metadata.name!=c" }
+
+    #[test]
+    fn a_view_says_what_is_asked_of_the_server() {
+        assert!(!Widget::metadata_api() && !Versioned::<Widget>::metadata_api());
+        assert_eq!((Widget::LABELS, Widget::FIELDS), ("", ""));
+        assert!(Part::metadata_api() && Versioned::<Part>::metadata_api());
+        assert_eq!((Part::LABELS, Part::FIELDS), ("a=b", "metadata.name!=c"));
+    }
 
     #[test]
     fn managed_fields_are_never_built_and_everything_else_is_kept() {

@@ -114,7 +114,7 @@ pub struct Manager {
     stages: BTreeMap<Stage, CancellationToken>,
     start: mpsc::UnboundedSender<(Stage, String, Task)>,
     started: Mutex<Option<Incoming>>,
-    /// By group and plural: two versions of a kind are one kind.
+    /// By group, plural and selectors: two versions of a kind are one kind.
     followed: Mutex<HashMap<String, Followed>>,
     queues: Arc<Mutex<Vec<Pause>>>,
     leadership: Mutex<Leadership>,
@@ -214,7 +214,8 @@ impl Manager {
     pub fn feed<P: Project>(&self) -> Result<Feed<P>, Error> {
         let kind = Kind::of::<P::Source>();
         let mut all = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        let followed = all.entry(kind.definition()).or_insert_with(|| self.watch::<P::Source>(&kind));
+        let name = watch_name::<P::Source>();
+        let followed = all.entry(name.clone()).or_insert_with(|| self.watch::<P::Source>(&name));
         let projection = TypeId::of::<P>();
         if let Some(feed) = followed.feeds.get(&projection).and_then(|feed| feed.downcast_ref::<Feed<P>>()) {
             return Ok(feed.clone());
@@ -227,9 +228,9 @@ impl Manager {
         Ok(feed)
     }
 
-    fn watch<K: Watched>(&self, kind: &Kind) -> Followed {
+    fn watch<K: Watched>(&self, name: &str) -> Followed {
         let watch = Arc::new(Watch::<K>::new(self.clock.clone()));
-        let gate = self.gates.gate(&format!("kind {}", kind.definition()));
+        let gate = self.gates.gate(&format!("kind {name}"));
         let source = Source {
             client: self.client.clone(),
             scope: self.options.scope.clone(),
@@ -237,7 +238,7 @@ impl Manager {
             refresh: self.options.resync,
         };
         let run = Arc::clone(&watch);
-        self.spawn(Stage::Watch, &format!("feed {}", kind.plural), |stop| run.run(source, gate, stop));
+        self.spawn(Stage::Watch, &format!("feed {name}"), |stop| run.run(source, gate, stop));
         Followed { watch: Box::new(watch), feeds: HashMap::new() }
     }
 
@@ -346,6 +347,13 @@ impl Manager {
         }
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// The kind, and what is selected of it.
+fn watch_name<K: Watched>() -> String {
+    let kind = Kind::of::<K>().definition();
+    let parts = [kind.as_str(), K::LABELS, K::FIELDS].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 /// SIGTERM and SIGINT.

@@ -491,6 +491,81 @@ async fn a_status_is_applied_and_never_reaches_another_object_of_the_same_name()
     assert_eq!(server.get(WIDGETS, "default", "a").unwrap()["status"], Value::Null);
 }
 
+/// Secrets that are ours, by label.
+mod ours {
+    use super::*;
+
+    #[derive(Clone, Debug, Deserialize)]
+    pub struct Secret {
+        #[serde(default, deserialize_with = "api::meta::lean_meta")]
+        pub metadata: ObjectMeta,
+        #[serde(default)]
+        pub data: Value,
+    }
+
+    api::view! { Secret, group: "", versions: ["v1"], plural: "secrets", scope: Namespaced,
+    only: metadata, labels: "example.test/ours=true", fields: "metadata.name!=skipped" }
+
+    pub struct Copies;
+
+    impl Project for Copies {
+        type Source = Secret;
+        type Slim = Value;
+        fn slim(secret: Secret) -> Value {
+            secret.data
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_followed_without_their_content_and_by_selectors_of_their_own() {
+    struct Any;
+    impl Project for Any {
+        type Source = api::views::Secret;
+        type Slim = String;
+        fn slim(secret: api::views::Secret) -> String {
+            secret.metadata.resource_version.unwrap_or_default()
+        }
+    }
+    let server = Server::new(1);
+    let secret = |name: &str, ours: bool| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default",
+            "labels": {"example.test/ours": ours.to_string()}}, "data": {"password": "aHVudGVyMg=="}})
+    };
+    for (name, ours) in [("copy", true), ("skipped", true), ("theirs", false)] {
+        server.put(secret(name, ours)).unwrap();
+    }
+    let gates = Gates::new();
+    let manager =
+        Manager::new(server.client("kit").kube(), Clock::system(), gates.clone(), Metrics::new(), Options::default());
+    let (any, copies) = (manager.feed::<Any>().unwrap(), manager.feed::<ours::Copies>().unwrap());
+    let mut tasks = JoinSet::new();
+    let run = Arc::clone(&manager);
+    tasks.spawn(async move { run.run().await.unwrap() });
+    any.settled().await;
+    copies.settled().await;
+    assert_eq!(any.len(), 3);
+    let copy = ObjectKey::namespaced("default", "copy");
+    assert_eq!(copies.all(), [(copy.clone(), Arc::new(Value::Null))], "the content was sent");
+    // A change of the content is heard of, by its version.
+    let Seen::At(before) = any.get(&copy) else { panic!("not there") };
+    server.edit("secrets", "default", "copy", |s| s["data"]["password"] = json!("bmV3")).unwrap();
+    let changed = async {
+        while any.get(&copy) == Seen::At(Arc::clone(&before)) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, changed).await.expect("the change is heard of");
+    let asked = |e: &sim::server::Entry| e.query.contains("watch=true") && e.resource == "secrets";
+    assert_eq!(server.log().into_iter().filter(asked).count(), 2, "one watch per selection");
+    let names: Vec<String> = gates.report().gates.into_iter().map(|g| g.name).collect();
+    assert!(names.contains(&"kind secrets. example.test/ours=true metadata.name!=skipped".to_owned()), "{names:?}");
+    manager.stop().cancel();
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn finalizers_of_others_survive_and_a_moved_list_is_read_again() {
     let server = with_widgets();

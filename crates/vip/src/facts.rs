@@ -9,11 +9,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use api::key::ObjectKey;
-use api::meta::lean_meta;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use api::views::Namespace;
 use kit::feed::{Feed, Phase, Project};
 use kit::manager::{self, Manager};
-use serde::Deserialize;
 
 pub use claim::{AddressFacts, Addresses, ClaimFacts, Claims, Owner};
 pub use class::{ClassFacts, Classes};
@@ -90,15 +88,6 @@ impl World {
         phases.into_iter().filter(|(_, phase)| *phase == Phase::Listing).map(|(kind, _)| kind).collect()
     }
 }
-
-/// A namespace as it is received.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Namespace {
-    #[serde(default, deserialize_with = "lean_meta")]
-    metadata: ObjectMeta,
-}
-
-api::view! { Namespace, group: "", versions: ["v1"], plural: "namespaces", scope: Cluster }
 
 /// Namespaces, reduced to their labels.
 pub struct Namespaces;

@@ -170,7 +170,7 @@ impl Keeper {
         self.metrics.swept();
         let name = slot.claim(key.name());
         let namespace = key.namespace().unwrap_or_default();
-        let kind = kit::kinds::Kind::of::<crate::facts::Namespace>();
+        let kind = kit::kinds::Kind::of::<api::views::Namespace>();
         let target = Target { kind, key: ObjectKey::cluster_scoped(namespace), uid: Box::default() };
         let note = format!("IPAddressClaim {name} had no owner and no Cluster, and was deleted");
         self.events.say(&target, false, "VIPOrphanDeleted", &note).await;

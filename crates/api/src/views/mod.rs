@@ -14,6 +14,7 @@ mod common;
 mod extension_config;
 mod hardware_data;
 mod ipam;
+mod kubernetes;
 mod machine;
 pub mod soft;
 
@@ -35,6 +36,7 @@ pub use ipam::{
     AddressPoolSpec, AddressPoolStatus, GlobalInClusterIPPool, IPAddress, IPAddressClaim, IPAddressClaimSpec,
     IPAddressClaimStatus, IPAddressSpec, InClusterIPPool, PoolCounts,
 };
+pub use kubernetes::{Namespace, Secret};
 pub use machine::{
     Machine, MachineAddress, MachineDeployment, MachineGroupSpec, MachineGroupStatus, MachineSet, MachineSpec,
     MachineStatus, MachineTemplate,

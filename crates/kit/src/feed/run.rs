@@ -31,7 +31,7 @@ fn objects<K: Watched>(client: Client, namespace: Option<&str>, kind: &Kind) -> 
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
     };
-    watcher::watcher(api, config()).backoff(Reconnect::default()).map(|event| event.map(plain)).boxed()
+    watcher::watcher(api, config::<K>()).backoff(Reconnect::default()).map(|event| event.map(plain)).boxed()
 }
 
 type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
@@ -66,8 +66,10 @@ impl Backoff for Reconnect {
     fn reset(&mut self) {}
 }
 
-fn config() -> watcher::Config {
-    watcher::Config::default().page_size(PAGE)
+fn config<K: View>() -> watcher::Config {
+    let selector = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let all = watcher::Config::default().page_size(PAGE);
+    watcher::Config { label_selector: selector(K::LABELS), field_selector: selector(K::FIELDS), ..all }
 }
 
 /// Which part of the cluster is followed.

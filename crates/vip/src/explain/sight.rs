@@ -2,12 +2,13 @@
 
 use api::views::{
     Cluster, ClusterClass, ExtensionConfig, GlobalInClusterIPPool, IPAddress, IPAddressClaim, InClusterIPPool,
+    Namespace,
 };
 use kit::clock::Clock;
 use kit::feed::Feed;
 use kit::kinds::Kind;
 
-use crate::facts::{Namespace, World};
+use crate::facts::World;
 
 /// A kind that the judgement rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
