@@ -161,12 +161,38 @@ impl Writer {
     /// # Errors
     /// `Changed` when the object is gone or is another incarnation.
     pub async fn status(&self, target: &Target, status: &impl Serialize) -> Result<Version, Error> {
-        let body = json!({
+        self.report(target, status, None).await
+    }
+
+    /// Applies our full set of status fields, unless the object has moved on since `based_on`: for a status that is
+    /// itself a decision, like an intent that must be stored before it is carried out.
+    ///
+    /// # Errors
+    /// `Changed` when the object has moved on, is gone or is another incarnation.
+    pub async fn status_at(
+        &self,
+        target: &Target,
+        status: &impl Serialize,
+        based_on: &Version,
+    ) -> Result<Version, Error> {
+        self.report(target, status, Some(based_on)).await
+    }
+
+    async fn report(
+        &self,
+        target: &Target,
+        status: &impl Serialize,
+        based_on: Option<&Version>,
+    ) -> Result<Version, Error> {
+        let mut body = json!({
             "apiVersion": target.kind.api_version(),
             "kind": target.kind.kind,
             "metadata": { "name": target.key.name(), "namespace": target.key.namespace(), "uid": target.uid },
             "status": status,
         });
+        if let Some(version) = based_on {
+            set_metadata(&mut body, "resourceVersion", &version.resource_version);
+        }
         self.patch("report the status of", target, Some("status"), &Patch::Apply(without_nulls(body)), true).await
     }
 

@@ -491,6 +491,38 @@ async fn a_status_is_applied_and_never_reaches_another_object_of_the_same_name()
     assert_eq!(server.get(WIDGETS, "default", "a").unwrap()["status"], Value::Null);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_a_decision_is_not_written_over_what_it_was_not_based_on() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.len() == 1).await;
+    let a = ObjectKey::namespaced("default", "a");
+    let held = |w: &World| match w.feed.get(&a) {
+        Seen::At(size) => size,
+        other => panic!("{other:?}"),
+    };
+    let seen = held(&world);
+    let at = world.feed.version(&a, &seen).unwrap();
+    let stored = world.server.get(WIDGETS, "default", "a").unwrap();
+    assert_eq!(at, version(&stored));
+    let writer = writer(&world.server);
+    let first = writer.status_at(&target(&stored), &json!({"host": "one"}), &at).await.unwrap();
+    // The same decision on the same old sight of the object, as another replica would make it.
+    let refused = writer.status_at(&target(&stored), &json!({"host": "two"}), &at).await.unwrap_err();
+    assert!(matches!(refused, kit::write::Error::Changed { .. }), "{refused}");
+    assert_eq!(refused.class(), Class::Stale);
+    let now = world.server.get(WIDGETS, "default", "a").unwrap();
+    assert_eq!((now["status"].clone(), version(&now)), (json!({"host": "one"}), first.clone()));
+    // What is kept has not changed, so what was given out now stands for the newer version.
+    world.until("shown", |w| w.feed.version(&a, &seen) == Some(first.clone())).await;
+    world.server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!(2)).unwrap();
+    world.until("moved", |w| *held(w) == 2).await;
+    assert_eq!(world.feed.version(&a, &seen), None, "a decision on the old size must not pass for one on the new");
+    assert_eq!(world.feed.version(&ObjectKey::namespaced("default", "b"), &seen), None);
+    world.stop().await;
+}
+
 /// Secrets that are ours, by label.
 mod ours {
     use super::*;

@@ -108,6 +108,11 @@ impl<P: Project> Index<P> {
         entry.map_or(Seen::Absent, |e| Seen::At(Arc::clone(&e.slim)))
     }
 
+    pub(super) fn version(&self, key: &ObjectKey, held: &Arc<P::Slim>) -> Option<Version> {
+        // A projection that comes out equal keeps its place, so what was given out stays the same value at a newer version.
+        self.objects.get(key).filter(|entry| Arc::ptr_eq(&entry.slim, held)).map(|entry| entry.version.clone())
+    }
+
     pub(super) fn by(&self, name: &str, value: &str) -> Vec<(ObjectKey, Arc<P::Slim>)> {
         let Some(number) = P::INDEXES.iter().position(|n| *n == name) else { return Vec::new() };
         let keys = self.secondary.get(number).and_then(|index| index.get(value));

@@ -143,6 +143,13 @@ impl<P: Project> Feed<P> {
         self.read().get(key, self.inner.clock.instant())
     }
 
+    /// The version of the object whose projection is still `held`, as the index gave it out; `None` when it gives out
+    /// another one by now. A write based on this version is refused when anything has changed since.
+    #[must_use]
+    pub fn version(&self, key: &ObjectKey, held: &Arc<P::Slim>) -> Option<Version> {
+        self.read().version(key, held)
+    }
+
     /// The objects with `value` in the index called `name`, ordered by key. Unknown index names hold nothing.
     #[must_use]
     pub fn by(&self, name: &str, value: &str) -> Vec<(ObjectKey, Arc<P::Slim>)> {
