@@ -1,25 +1,18 @@
-//! Readiness gates and liveness heartbeats: why this process is, or is not, fit to be used.
+//! Readiness gates: why this process is, or is not, fit to be used.
 //!
 //! Every part that must be in order before traffic may come owns a [`Gate`]. A gate starts blocked, so a part that
 //! was forgotten keeps the process out of service instead of letting it in. A gate that waits is shown but does not
 //! block: a kind that is not installed is news for the operator, not a reason to restart.
-//!
-//! Liveness is a different question: a [`Heartbeat`] says that a loop still turns. Only a loop that stopped turning
-//! fails `/healthz`; an unreachable API server must not get the process killed.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
-use crate::clock::Clock;
-
-/// The set of gates and heartbeats of one process; clones share it.
+/// The set of gates of one process; clones share it.
 #[derive(Clone, Debug)]
 pub struct Gates {
     inner: Arc<Inner>,
@@ -27,7 +20,6 @@ pub struct Gates {
 
 #[derive(Debug)]
 struct Inner {
-    clock: Clock,
     state: Mutex<State>,
     revision: watch::Sender<u64>,
 }
@@ -36,15 +28,6 @@ struct Inner {
 struct State {
     gates: BTreeMap<String, (GateState, String)>,
     draining: bool,
-    beats: BTreeMap<u64, Beat>,
-    next_beat: u64,
-}
-
-#[derive(Debug)]
-struct Beat {
-    name: String,
-    max_age: Duration,
-    last: Instant,
 }
 
 /// Where one gate stands.
@@ -80,7 +63,7 @@ pub struct GateReport {
     pub detail: String,
 }
 
-/// What `/readyz` and `/healthz` answer.
+/// What `/readyz` answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// True when nothing blocks.
@@ -125,8 +108,7 @@ impl Gates {
     /// A set without gates, which is ready.
     #[must_use]
     pub fn new() -> Self {
-        // Ages are monotonic, and monotonic time is tokio's under every clock: tests own it by pausing the runtime.
-        let inner = Inner { clock: Clock::system(), state: Mutex::default(), revision: watch::Sender::new(0) };
+        let inner = Inner { state: Mutex::default(), revision: watch::Sender::new(0) };
         Self { inner: Arc::new(inner) }
     }
 
@@ -199,40 +181,6 @@ impl Gates {
         }
     }
 
-    /// Registers a loop that promises to tick at least every `max_age`; dropping the handle withdraws the promise.
-    #[must_use = "the promise ends when the handle is dropped"]
-    pub fn heartbeat(&self, name: &str, max_age: Duration) -> Heartbeat {
-        let mut state = self.lock();
-        let id = state.next_beat;
-        state.next_beat += 1;
-        state.beats.insert(id, Beat { name: name.to_owned(), max_age, last: self.inner.clock.instant() });
-        Heartbeat { gates: self.clone(), id }
-    }
-
-    /// Whether every loop that promised to turn has turned in time.
-    #[must_use]
-    pub fn liveness(&self) -> Report {
-        let now = self.inner.clock.instant();
-        let state = self.lock();
-        let mut gates: Vec<GateReport> = state
-            .beats
-            .values()
-            .map(|beat| {
-                let age = now.saturating_duration_since(beat.last);
-                let late = age > beat.max_age;
-                let state = if late { GateState::Blocked } else { GateState::Ready };
-                let detail = if late {
-                    format!("last tick {} s ago, at most {} s allowed", age.as_secs(), beat.max_age.as_secs())
-                } else {
-                    String::new()
-                };
-                GateReport { name: beat.name.clone(), state, detail }
-            })
-            .collect();
-        gates.sort_by(|a, b| a.name.cmp(&b.name));
-        Report { ready: gates.iter().all(|gate| gate.state == GateState::Ready), gates }
-    }
-
     fn bump(&self) {
         self.inner.revision.send_modify(|revision| *revision = revision.wrapping_add(1));
     }
@@ -286,33 +234,11 @@ impl Gate {
     }
 }
 
-/// A loop's promise to keep turning.
-#[derive(Debug)]
-pub struct Heartbeat {
-    gates: Gates,
-    id: u64,
-}
-
-impl Heartbeat {
-    /// Says that the loop has turned once more.
-    pub fn tick(&self) {
-        let now = self.gates.inner.clock.instant();
-        if let Some(beat) = self.gates.lock().beats.get_mut(&self.id) {
-            beat.last = now;
-        }
-    }
-}
-
-impl Drop for Heartbeat {
-    fn drop(&mut self) {
-        self.gates.lock().beats.remove(&self.id);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::time::Duration;
 
     #[test]
     fn a_new_gate_blocks_until_its_owner_opens_it() {
@@ -370,23 +296,6 @@ mod tests {
         let change = gates.changed();
         gate.ready("same");
         assert!(tokio::time::timeout(Duration::from_secs(1), change).await.is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_loop_that_stops_ticking_fails_liveness_and_a_withdrawn_one_does_not() {
-        let gates = Gates::new();
-        let beat = gates.heartbeat("queue", Duration::from_secs(30));
-        tokio::time::advance(Duration::from_secs(30)).await;
-        assert!(gates.liveness().ready);
-        tokio::time::advance(Duration::from_secs(1)).await;
-        let report = gates.liveness();
-        assert!(!report.ready);
-        assert_eq!(report.to_string(), "[-]queue last tick 31 s ago, at most 30 s allowed\nnot ready\n");
-        beat.tick();
-        assert!(gates.liveness().ready);
-        tokio::time::advance(Duration::from_secs(60)).await;
-        drop(beat);
-        assert!(gates.liveness().ready);
     }
 
     proptest! {

@@ -162,26 +162,6 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.sweep(now);
     }
 
-    /// Drops what is asked for `key`. Only for keys nobody will add again: an add that came just before is dropped too.
-    pub fn forget(&mut self, key: &K) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
-        let Some(asked) = entry.asked.take() else { return };
-        let place = entry.place;
-        self.waiting -= 1;
-        if let Some(place) = place {
-            // It keeps its place among the cooling, so that forgetting is no way around the spacing.
-            self.lane(Some(asked.priority)).remove(&place);
-            match self.entries.get_mut(key) {
-                Some(Entry { started: Some(started), place, .. }) => {
-                    let cool = (*started + self.spacing, asked.seq);
-                    *place = Some(cool);
-                    self.cooling.insert(cool, key.clone());
-                }
-                _ => drop(self.entries.remove(key)),
-            }
-        }
-    }
-
     /// How many keys wait, due or not, those behind their own busy worker included.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -198,13 +178,6 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     #[must_use]
     pub fn busy(&self) -> usize {
         self.busy
-    }
-
-    /// When the first free key falls (or fell) due: the age of the queue.
-    #[must_use]
-    pub fn oldest_due(&self) -> Option<Instant> {
-        let lanes = [&self.urgent, &self.background];
-        lanes.into_iter().filter_map(|lane| lane.first_key_value()).map(|((due, _), _)| *due).min()
     }
 
     fn lane(&mut self, priority: Option<Priority>) -> &mut Lane<K> {

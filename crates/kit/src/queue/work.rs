@@ -22,14 +22,12 @@ pub struct Work<K: Clone + Eq + Hash + Ord> {
     clock: Clock,
     state: Mutex<State<K>>,
     wake: Notify,
-    quiet: Notify,
 }
 
 #[derive(Debug)]
 struct State<K> {
     queue: Queue<K>,
     paused: bool,
-    closed: bool,
 }
 
 /// What the metrics show of a queue at one moment.
@@ -39,8 +37,6 @@ pub struct Depth {
     pub waiting: usize,
     /// Keys with a worker.
     pub busy: usize,
-    /// How long the first due key has been waiting for a worker.
-    pub lag: Duration,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Work<K> {
@@ -53,8 +49,8 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
     /// An empty queue that leaves at least `spacing` between two starts of one key.
     #[must_use]
     pub fn with_spacing(clock: Clock, spacing: Duration) -> Arc<Self> {
-        let state = State { queue: Queue::new(spacing), paused: false, closed: false };
-        Arc::new(Self { clock, state: Mutex::new(state), wake: Notify::new(), quiet: Notify::new() })
+        let state = State { queue: Queue::new(spacing), paused: false };
+        Arc::new(Self { clock, state: Mutex::new(state), wake: Notify::new() })
     }
 
     /// Asks for `key` as soon as a worker is free.
@@ -76,15 +72,12 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
         self.add_at(key, when, priority);
     }
 
-    /// The next due key, busy until the turn is dropped; `None` after [`Work::close`]. Dropping the future loses nothing.
-    pub async fn next(self: &Arc<Self>) -> Option<Turn<K>> {
+    /// The next due key, busy until the turn is dropped. Dropping the future loses nothing.
+    pub async fn next(self: &Arc<Self>) -> Turn<K> {
         loop {
             let wake = self.wake.notified();
             let sleep = {
                 let mut state = self.state();
-                if state.closed {
-                    return None;
-                }
                 if state.paused {
                     None
                 } else {
@@ -93,7 +86,7 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
                             if !state.queue.is_empty() {
                                 self.wake.notify_one();
                             }
-                            return Some(Turn { key, work: Arc::clone(self) });
+                            return Turn { key, work: Arc::clone(self) };
                         }
                         Err(sleep) => sleep,
                     }
@@ -101,22 +94,6 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
             };
             Handover { work: self }.wait(wake, sleep).await;
         }
-    }
-
-    /// Takes a due key without waiting, if there is one and the queue is neither paused nor closed.
-    #[must_use]
-    pub fn try_next(self: &Arc<Self>) -> Option<Turn<K>> {
-        let mut state = self.state();
-        if state.closed || state.paused {
-            return None;
-        }
-        let key = state.queue.take(self.clock.instant()).ok()?;
-        Some(Turn { key, work: Arc::clone(self) })
-    }
-
-    /// Drops what is asked for `key`; see [`Queue::forget`].
-    pub fn forget(&self, key: &K) {
-        self.state().queue.forget(key);
     }
 
     /// Stops handing out keys; they gather until [`Work::resume`]. Turns already handed out go on.
@@ -130,42 +107,16 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
         self.wake.notify_one();
     }
 
-    /// Ends every worker's wait with `None`, for good.
-    pub fn close(&self) {
-        self.state().closed = true;
-        self.wake.notify_waiters();
-    }
-
-    /// Waits until no key is with a worker; after [`Work::pause`] or [`Work::close`] that is the end of all steps.
-    pub async fn drained(&self) {
-        loop {
-            let quiet = self.quiet.notified();
-            if self.state().queue.busy() == 0 {
-                return;
-            }
-            quiet.await;
-        }
-    }
-
     /// What the metrics show.
     #[must_use]
     pub fn depth(&self) -> Depth {
-        let now = self.clock.instant();
         let state = self.state();
-        let lag = state.queue.oldest_due().map_or(Duration::ZERO, |due| now.saturating_duration_since(due));
-        Depth { waiting: state.queue.len(), busy: state.queue.busy(), lag }
+        Depth { waiting: state.queue.len(), busy: state.queue.busy() }
     }
 
     fn done(&self, key: &K) {
-        let busy = {
-            let mut state = self.state();
-            state.queue.done(key, self.clock.instant());
-            state.queue.busy()
-        };
+        self.state().queue.done(key, self.clock.instant());
         self.wake.notify_one();
-        if busy == 0 {
-            self.quiet.notify_waiters();
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {

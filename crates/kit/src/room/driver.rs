@@ -139,14 +139,14 @@ impl<R: Room> Driver<R> {
         }
     }
 
-    /// One worker: passes until the queue is closed.
+    /// One worker: passes until it is told to stop.
     pub(crate) async fn worker(self: Arc<Self>, stop: CancellationToken) {
         loop {
             let turn = tokio::select! {
                 // Never start another pass once told to stop; a pass under way runs to its end.
                 biased;
                 () = stop.cancelled() => return,
-                turn = self.work.next() => match turn { Some(turn) => turn, None => return },
+                turn = self.work.next() => turn,
             };
             // The queue is paused when leadership ends, but a process that was itself paused hears of that too late:
             // the clock is asked before every pass and every step.
