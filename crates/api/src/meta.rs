@@ -4,19 +4,20 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, OwnerReference, Time};
 pub use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 pub use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 /// The metadata fields decisions are made of; `managedFields` is not among them.
 ///
 /// On a busy server `managedFields` is half of an object on the wire and nine tenths of it in memory. Clearing it after
-/// decoding is too late, the heap has grown by then; a struct that does not name it makes serde skip it.
+/// decoding is too late, the heap has grown by then; a type that ignores it makes serde skip it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct LeanMeta {
+struct LeanMeta<M = IgnoredAny> {
     name: Option<String>,
     generate_name: Option<String>,
     namespace: Option<String>,
@@ -30,6 +31,29 @@ struct LeanMeta {
     annotations: Option<BTreeMap<String, String>>,
     owner_references: Option<Vec<OwnerReference>>,
     finalizers: Option<Vec<String>>,
+    managed_fields: M,
+}
+
+impl<M> LeanMeta<M> {
+    fn into_meta(self) -> ObjectMeta {
+        ObjectMeta {
+            name: self.name,
+            generate_name: self.generate_name,
+            namespace: self.namespace,
+            uid: self.uid,
+            resource_version: self.resource_version,
+            generation: self.generation,
+            creation_timestamp: self.creation_timestamp,
+            deletion_timestamp: self.deletion_timestamp,
+            deletion_grace_period_seconds: self.deletion_grace_period_seconds,
+            labels: self.labels,
+            annotations: self.annotations,
+            owner_references: self.owner_references,
+            finalizers: self.finalizers,
+            managed_fields: None,
+            self_link: None,
+        }
+    }
 }
 
 /// Decodes `metadata` and skips `managedFields`; for `#[serde(deserialize_with)]`.
@@ -37,24 +61,32 @@ struct LeanMeta {
 /// # Errors
 /// Fails when a field of the metadata has the wrong type, which no API server sends.
 pub fn lean_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let m = Option::<LeanMeta>::deserialize(deserializer)?.unwrap_or_default();
-    Ok(ObjectMeta {
-        name: m.name,
-        generate_name: m.generate_name,
-        namespace: m.namespace,
-        uid: m.uid,
-        resource_version: m.resource_version,
-        generation: m.generation,
-        creation_timestamp: m.creation_timestamp,
-        deletion_timestamp: m.deletion_timestamp,
-        deletion_grace_period_seconds: m.deletion_grace_period_seconds,
-        labels: m.labels,
-        annotations: m.annotations,
-        owner_references: m.owner_references,
-        finalizers: m.finalizers,
-        managed_fields: None,
-        self_link: None,
-    })
+    Ok(Option::<LeanMeta>::deserialize(deserializer)?.unwrap_or_default().into_meta())
+}
+
+/// Decodes `metadata` as [`lean_meta`] does, and of `managedFields` the names of those who wrote, not what they wrote.
+///
+/// # Errors
+/// Fails when a field of the metadata has the wrong type, which no API server sends.
+pub fn managed_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let mut meta = Option::<LeanMeta<Option<Vec<Manager>>>>::deserialize(deserializer)?.unwrap_or_default();
+    let managers = meta.managed_fields.take().map(|managers| managers.into_iter().map(Manager::entry).collect());
+    Ok(ObjectMeta { managed_fields: managers, ..meta.into_meta() })
+}
+
+/// Who wrote to an object, without what they wrote.
+#[derive(Debug, Deserialize)]
+struct Manager {
+    manager: Option<String>,
+    operation: Option<String>,
+    subresource: Option<String>,
+}
+
+impl Manager {
+    fn entry(self) -> ManagedFieldsEntry {
+        let Self { manager, operation, subresource } = self;
+        ManagedFieldsEntry { manager, operation, subresource, ..ManagedFieldsEntry::default() }
+    }
 }
 
 /// Makes a struct with a `metadata: ObjectMeta` field a [`kube::Resource`] of a kind known at compile time.
@@ -220,6 +252,26 @@ mod tests {
         let mut full: ObjectMeta = serde_json::from_value(wire["metadata"].clone()).unwrap();
         assert!(full.managed_fields.take().is_some());
         assert_eq!(lean.metadata, full);
+    }
+
+    #[test]
+    fn managers_are_kept_by_name_where_they_are_asked_for() {
+        #[derive(Deserialize)]
+        struct Managed {
+            #[serde(default, deserialize_with = "managed_meta")]
+            metadata: ObjectMeta,
+        }
+        let fields =
+            json!([{"manager": "m", "operation": "Apply", "subresource": "status", "fieldsV1": {"f:status": {}}}]);
+        let managed: Managed =
+            serde_json::from_value(json!({"metadata": {"name": "a", "managedFields": fields}})).unwrap();
+        let entries = managed.metadata.managed_fields.unwrap();
+        assert_eq!(entries.len(), 1);
+        assert_eq!((entries[0].manager.as_deref(), entries[0].subresource.as_deref()), (Some("m"), Some("status")));
+        assert_eq!(entries[0].fields_v1, None);
+        assert_eq!(managed.metadata.name.as_deref(), Some("a"));
+        let none: Managed = serde_json::from_value(json!({"metadata": {}})).unwrap();
+        assert_eq!(none.metadata.managed_fields, None);
     }
 
     #[test]

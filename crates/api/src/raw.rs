@@ -1,0 +1,43 @@
+//! Our own kinds as they are received, before anything of them is believed.
+//!
+//! Spec and status stay as they came: what a projection cannot read is then a fault of that one object, never of the
+//! list it came in. All projections of one kind read the same type, because they share its watch.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::meta::{lean_meta, managed_meta};
+
+macro_rules! raw {
+    ($(#[$doc:meta])* $ty:ident, $meta:literal, group: $group:expr, plural: $plural:expr, scope: $scope:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+        pub struct $ty {
+            /// Metadata without the bulk of `managedFields`.
+            #[serde(default, deserialize_with = $meta)]
+            pub metadata: ObjectMeta,
+            /// The spec, unread.
+            #[serde(default)]
+            pub spec: Value,
+            /// The status, unread.
+            #[serde(default)]
+            pub status: Value,
+        }
+
+        crate::view! { $ty, group: $group, versions: ["v1alpha1"], plural: $plural, scope: $scope }
+    };
+}
+
+raw! {
+    /// A HostClaim; its metadata says who manages its status.
+    HostClaim, "managed_meta", group: "metal3.io", plural: "hostclaims", scope: Namespaced
+}
+raw! {
+    /// A HostDeployPolicy.
+    HostDeployPolicy, "lean_meta", group: "metal3.io", plural: "hostdeploypolicies", scope: Namespaced
+}
+raw! {
+    /// A HostClaimQuota.
+    HostClaimQuota, "lean_meta", group: crate::names::GROUP, plural: "hostclaimquotas", scope: Cluster
+}

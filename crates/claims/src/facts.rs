@@ -1,0 +1,54 @@
+//! What decisions use of each kind, and the feeds that keep it.
+
+mod claim;
+mod hardware;
+mod host;
+mod policy;
+mod quota;
+mod secret;
+mod space;
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use claim::{ClaimFacts, Claims};
+pub use hardware::{Hardware, HardwareFacts, Nic};
+pub use host::{Consumer, HostFacts, Hosts, Image, Mark, SecretRef};
+pub use policy::{Policies, PolicyFacts};
+pub use quota::{QuotaFacts, Quotas};
+pub use secret::{SecretFacts, Secrets};
+pub use space::{SpaceFacts, Spaces};
+
+/// Labels or annotations.
+pub type Texts = BTreeMap<Box<str>, Box<str>>;
+
+/// The annotation in which kubectl keeps a copy of the whole object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Keeps those entries that `keep` accepts, in their small form.
+fn texts(all: Option<BTreeMap<String, String>>, keep: impl Fn(&str) -> bool) -> Texts {
+    let small = |(key, value): (String, String)| keep(&key).then(|| (key.into(), value.into()));
+    all.unwrap_or_default().into_iter().filter_map(small).collect()
+}
+
+/// Reads a spec; what is wrong with it names the field.
+///
+/// # Errors
+/// The path of the field that cannot be read, and why.
+fn spec<T: DeserializeOwned + Default>(value: Value) -> Result<T, Box<str>> {
+    if value.is_null() {
+        return Ok(T::default());
+    }
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { "spec".to_owned() } else { format!("spec.{path}") };
+        format!("{path}: {}", error.into_inner()).into()
+    })
+}
+
+/// Reads a status; one that cannot be read is one that was never written, because all of it can be found again.
+fn status<T: DeserializeOwned + Default>(value: Value) -> T {
+    serde_json::from_value(value).unwrap_or_default()
+}

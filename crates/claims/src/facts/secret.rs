@@ -1,0 +1,38 @@
+//! Secrets: who they belong to and that they changed, never what they hold.
+
+use api::key::ObjectKey;
+use api::names::claims::CLAIM_UID_LABEL;
+use api::views::Secret;
+use kit::feed::{Project, Version};
+
+/// Secrets by name and version, with an index of the claim a copy was made for.
+pub struct Secrets;
+
+/// A Secret, as decisions use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretFacts {
+    /// Its incarnation and version: a copy is as old as the version it was made from.
+    pub version: Version,
+    /// The uid of the claim it was copied for.
+    pub claim: Option<Box<str>>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl Project for Secrets {
+    type Source = Secret;
+    type Slim = SecretFacts;
+    const INDEXES: &'static [&'static str] = &["claim"];
+
+    fn slim(source: Secret) -> SecretFacts {
+        SecretFacts {
+            version: Version::of(&source),
+            claim: source.metadata.labels.and_then(|mut labels| labels.remove(CLAIM_UID_LABEL)).map(Into::into),
+            deleting: source.metadata.deletion_timestamp.is_some(),
+        }
+    }
+
+    fn keys(_: usize, _: &ObjectKey, secret: &SecretFacts) -> Vec<Box<str>> {
+        secret.claim.iter().cloned().collect()
+    }
+}
