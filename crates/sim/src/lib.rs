@@ -6,5 +6,6 @@ pub mod dock;
 pub mod ec2;
 pub mod plane;
 pub mod proxy;
+pub mod record;
 pub mod server;
 pub mod sweep;

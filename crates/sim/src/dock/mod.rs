@@ -15,8 +15,8 @@ mod record;
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 
+pub use crate::record::{Record, Version};
 pub use provider::Provider;
-pub use record::{Record, Version};
 
 /// Group of Cluster API's own kinds.
 pub const CORE: &str = "cluster.x-k8s.io";

@@ -269,6 +269,14 @@ impl Server {
         core.store.all().map(|(k, v)| (k.clone(), Value::clone(v))).collect()
     }
 
+    /// Every change after a revision, oldest first: key, revision, whether the object was gone from then on, and its (last)
+    /// state. Changes that were compacted away are not in it.
+    #[must_use]
+    pub fn changes(&self, after: u64) -> Vec<(Key, u64, bool, Arc<Value>)> {
+        let core = self.inner.core();
+        core.store.since(after).map(|e| (e.key.clone(), e.rev, e.deleted, e.object.clone())).collect()
+    }
+
     /// Creates an object or replaces the one that is there, status included; the hand of the test.
     ///
     /// # Errors
