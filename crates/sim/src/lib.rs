@@ -4,6 +4,7 @@
 pub mod conformance;
 pub mod dock;
 pub mod ec2;
+pub mod metal;
 pub mod plane;
 pub mod proxy;
 pub mod record;
