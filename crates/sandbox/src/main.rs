@@ -52,9 +52,12 @@ struct UpOptions {
     /// Directory for data, logs, `env` and `ready`; what an earlier run stored there is kept
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Real managers to start as well, separated by commas: capi, ipam
+    /// What to start as well, separated by commas: capi, ipam (real managers), hosts (a simulator of the host controller)
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts::part)]
     with: Vec<Part>,
+    /// How many hosts to make, with `--with hosts`
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    hosts: usize,
     /// What to leave out: berth (its kinds are installed all the same)
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts::spared)]
     without: Vec<Spared>,

@@ -1,12 +1,14 @@
 //! The parts of the world that can be chosen by name.
 
-/// A real manager.
+/// A real manager, or a simulator of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The Cluster API core manager.
     Capi,
     /// The in-cluster IPAM provider.
     Ipam,
+    /// The simulator of the host controller, and some hosts.
+    Hosts,
 }
 
 /// A part that is started unless it is left out.
@@ -21,10 +23,11 @@ pub fn part(name: &str) -> Result<Part, String> {
     match name {
         "capi" => Ok(Part::Capi),
         "ipam" => Ok(Part::Ipam),
-        "ec2" | "cloudstack" | "hosts" => {
-            Err(format!("the simulator `{name}` is not built yet; this build has: capi, ipam"))
+        "hosts" => Ok(Part::Hosts),
+        "ec2" | "cloudstack" => {
+            Err(format!("the simulator `{name}` is not built yet; this build has: capi, ipam, hosts"))
         }
-        _ => Err("there is no such part; this build has: capi, ipam (not built yet: ec2, cloudstack, hosts)".into()),
+        _ => Err("there is no such part; this build has: capi, ipam, hosts (not built yet: ec2, cloudstack)".into()),
     }
 }
 
@@ -36,11 +39,13 @@ pub fn spared(name: &str) -> Result<Spared, String> {
     }
 }
 
-/// The managers in the order they must start in; the IPAM provider cannot work without the core manager.
+/// The parts in the order they must start in; the IPAM provider cannot work without the core manager.
 pub fn in_order(chosen: &[Part]) -> Vec<Part> {
     let ipam = chosen.contains(&Part::Ipam);
     let capi = ipam || chosen.contains(&Part::Capi);
-    [(capi, Part::Capi), (ipam, Part::Ipam)].into_iter().filter_map(|(wanted, part)| wanted.then_some(part)).collect()
+    let hosts = chosen.contains(&Part::Hosts);
+    let parts = [(capi, Part::Capi), (ipam, Part::Ipam), (hosts, Part::Hosts)];
+    parts.into_iter().filter_map(|(wanted, part)| wanted.then_some(part)).collect()
 }
 
 #[cfg(test)]
@@ -49,7 +54,7 @@ mod tests {
 
     #[test]
     fn parts_that_are_not_built_are_refused_by_name_and_unknown_ones_with_the_list() {
-        for name in ["ec2", "cloudstack", "hosts"] {
+        for name in ["ec2", "cloudstack"] {
             let refusal = part(name).unwrap_err();
             assert!(refusal.contains(name) && refusal.contains("not built yet"), "{refusal}");
         }
@@ -66,6 +71,7 @@ mod tests {
         assert_eq!(in_order(&[Part::Ipam]), [Part::Capi, Part::Ipam]);
         assert_eq!(in_order(&[Part::Ipam, Part::Capi, Part::Capi]), [Part::Capi, Part::Ipam]);
         assert_eq!(in_order(&[Part::Capi]), [Part::Capi]);
+        assert_eq!(in_order(&[Part::Hosts, Part::Ipam]), [Part::Capi, Part::Ipam, Part::Hosts]);
         assert!(in_order(&[]).is_empty());
     }
 }

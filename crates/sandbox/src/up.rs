@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::UpOptions;
 use crate::berth::{EXTENSION, Program};
 use crate::parts::{Part, Spared, in_order};
-use crate::world::World;
+use crate::world::{HOSTS, World};
 
 /// How often the parts are looked at: a dead one is noticed within this time.
 const LOOK: Duration = Duration::from_millis(200);
@@ -53,6 +53,12 @@ async fn bring_up(world: &mut World, options: &UpOptions, program: &Program, dir
         let variable = match part {
             Part::Capi => "CAPI_HEALTH",
             Part::Ipam => "IPAM_HEALTH",
+            Part::Hosts => {
+                world.start_hosts(options.hosts).await?;
+                env.push(("HOSTS_NAMESPACE", HOSTS.to_owned()));
+                say(&format!("host simulator: {} hosts in the namespace {HOSTS}", options.hosts));
+                continue;
+            }
         };
         let port = world.start_manager(*part).await?.health_port();
         env.push((variable, address(port)));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use kube::Client;
 use serde_json::json;
 use sim::dock::extension;
@@ -12,6 +12,9 @@ use tokio::task::JoinHandle;
 use crate::berth::{EXTENSION, Operator, Program};
 use crate::parts::Part;
 
+/// Where the sandbox makes its hosts.
+pub const HOSTS: &str = "infra";
+
 /// The running parts. Each is kept here as soon as it exists, so that stopping never forgets one.
 #[derive(Debug, Default)]
 pub struct World {
@@ -19,6 +22,8 @@ pub struct World {
     pub operator: Option<Operator>,
     /// The real managers, in the order they were started.
     pub managers: Vec<(&'static str, Manager)>,
+    /// The host simulator.
+    hosts: Option<JoinHandle<()>>,
     plane: Option<Plane>,
     starting: Option<JoinHandle<Result<Plane, PlaneError>>>,
 }
@@ -69,9 +74,20 @@ impl World {
                 ("Cluster API core manager", sim::plane::capi(plane).await?)
             }
             Part::Ipam => ("in-cluster IPAM provider", sim::plane::ipam(plane).await?),
+            Part::Hosts => bail!("the host simulator is no manager"),
         };
         self.managers.push((name, manager));
         self.managers.last_mut().map(|(_, manager)| manager).context("a manager was just started")
+    }
+
+    /// Starts the host simulator and makes hosts for it in the namespace [`HOSTS`].
+    pub async fn start_hosts(&mut self, count: usize) -> Result<()> {
+        let client = self.plane()?.client().await?;
+        sim::plane::install_crds(&client, sim::metal::kinds::definitions()).await?;
+        sim::metal::seed::hosts(&client, HOSTS, count, false).await?;
+        let simulator = sim::metal::Simulator::new(client, sim::metal::Settings::default());
+        self.hosts = Some(tokio::spawn(simulator.run()));
+        Ok(())
     }
 
     /// Registers Berth's hooks with Cluster API, by address, and names the handlers it found.
@@ -96,6 +112,9 @@ impl World {
         }
         if let Some(mut operator) = self.operator.take() {
             operator.process.stop();
+        }
+        if let Some(hosts) = self.hosts.take() {
+            hosts.abort();
         }
         while let Some((_, mut manager)) = self.managers.pop() {
             manager.stop();

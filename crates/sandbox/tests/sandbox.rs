@@ -144,6 +144,37 @@ fn it_is_ready_last_and_a_signal_stops_exactly_what_it_started() {
 }
 
 #[test]
+fn hosts_become_available_in_it() {
+    if !server("hosts_become_available_in_it") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut sandbox = up(dir.path(), &["--without", "berth", "--with", "hosts", "--hosts", "2"]);
+    let world = dir.path().join("world");
+    within(120, "it is ready", || world.join("ready").exists().then_some(()));
+    assert!(fs::read_to_string(world.join("env")).unwrap().contains("export HOSTS_NAMESPACE='infra'"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let states = || {
+        runtime.block_on(async {
+            let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+            let file = kube::config::Kubeconfig::read_from(world.join("plane/kubeconfig")).unwrap();
+            let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await.unwrap();
+            let client = kube::Client::try_from(config).unwrap();
+            let kind = sim::metal::resource("BareMetalHost").unwrap();
+            let api: kube::Api<kube::api::DynamicObject> = kube::Api::namespaced_with(client, "infra", &kind);
+            let hosts = api.list(&Default::default()).await.unwrap();
+            let state = |host: &kube::api::DynamicObject| {
+                host.data.pointer("/status/provisioning/state").and_then(|state| state.as_str().map(str::to_owned))
+            };
+            hosts.items.iter().filter_map(state).collect::<Vec<_>>()
+        })
+    };
+    within(60, "both hosts are available", || (states() == ["available", "available"]).then_some(()));
+    assert!(Command::new("kill").args(["-TERM", &sandbox.id().to_string()]).status().unwrap().success());
+    assert_eq!(within(30, "it ends", || sandbox.try_wait().unwrap()).code(), Some(0));
+}
+
+#[test]
 fn a_part_that_dies_is_named_with_its_code_and_its_last_words() {
     if !server("a_part_that_dies_is_named_with_its_code_and_its_last_words") {
         return;
