@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kit::client::Access;
 
+use crate::claims::ClaimsOptions;
 use crate::explain::{AboutOptions, VipsOptions};
 use crate::vip::VipOptions;
 
@@ -165,6 +166,9 @@ pub struct RunOptions {
 
     #[command(flatten)]
     pub vip: VipOptions,
+
+    #[command(flatten)]
+    pub claims: ClaimsOptions,
 
     #[command(flatten)]
     pub later: LaterOptions,

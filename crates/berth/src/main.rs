@@ -1,5 +1,6 @@
 //! `berth`: one operator that gives every Cluster API machine and cluster its place on infrastructure.
 
+mod claims;
 mod cli;
 mod doctor;
 mod explain;

@@ -7,7 +7,7 @@ use kit::rights::Right;
 use crate::Usage;
 use crate::cli::RunOptions;
 use crate::serving::Listener;
-use crate::vip;
+use crate::{claims, vip};
 
 /// Every room's name; those without an entry in [`BUILT`] are refused by name.
 pub const NAMES: [&str; 6] = ["vip", "claims", "machines", "hosts", "capacity", "clusters"];
@@ -20,8 +20,8 @@ pub struct Room {
     pub check: fn(&RunOptions) -> Result<(), Usage>,
     /// Adds it to a manager; returns what it wants served.
     pub mount: fn(&Manager, &RunOptions) -> anyhow::Result<Vec<Listener>>,
-    /// What it asks of the API server.
-    pub rights: &'static [Right],
+    /// What its parts ask of the API server.
+    pub rights: &'static [&'static [Right]],
     /// What it checks at admission.
     pub webhooks: &'static [Webhook],
     /// Adds those checks.
@@ -34,18 +34,15 @@ pub const BUILT: &[Room] = &[
         name: "vip",
         check: vip::check,
         mount: vip::mount,
-        rights: ::vip::rights::RIGHTS,
+        rights: &[::vip::rights::RIGHTS],
         webhooks: &[],
         admit: |admission| admission,
     },
     Room {
         name: "claims",
         check: |_| Ok(()),
-        mount: |manager, _| {
-            claim_kind::mount(manager)?;
-            Ok(Vec::new())
-        },
-        rights: claim_kind::rights::RIGHTS,
+        mount: claims::mount,
+        rights: &[claim_kind::rights::RIGHTS, ::claims::rights::RIGHTS],
         webhooks: claim_kind::admit::WEBHOOKS,
         admit: claim_kind::admit::register,
     },
@@ -79,7 +76,7 @@ pub fn chosen(names: &[String]) -> Result<Vec<&'static Room>, Usage> {
 
 /// Every right of every room of this build and of the kit itself.
 pub fn rights() -> Vec<&'static Right> {
-    let rooms = BUILT.iter().flat_map(|room| room.rights);
+    let rooms = BUILT.iter().flat_map(|room| room.rights).copied().flatten();
     kit::rights::KIT.iter().chain(kit::rights::SELF_SIGNED).chain(rooms).collect()
 }
 

@@ -68,6 +68,7 @@ pub fn report<'s>(snapshot: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> R
         generation: snapshot.kind.generation,
         stored: &snapshot.kind.stored,
         next: Availability::default(),
+        based_on: None,
         verdicts: vec![verdict(snapshot, trouble)],
     }
 }

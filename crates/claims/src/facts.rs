@@ -1,12 +1,14 @@
 //! What decisions use of each kind, and the feeds that keep it.
 
 mod claim;
+mod cluster;
 mod hardware;
 mod host;
 mod policy;
 mod quota;
 mod secret;
 mod space;
+mod world;
 
 use std::collections::BTreeMap;
 
@@ -14,12 +16,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use claim::{ClaimFacts, Claims};
+pub use cluster::{ClusterFacts, Clusters};
 pub use hardware::{Hardware, HardwareFacts, Nic};
 pub use host::{Consumer, HostFacts, Hosts, Image, Mark, SecretRef};
 pub use policy::{Policies, PolicyFacts};
 pub use quota::{QuotaFacts, Quotas};
 pub use secret::{SecretFacts, Secrets};
 pub use space::{SpaceFacts, Spaces};
+pub use world::World;
 
 /// Labels or annotations.
 pub type Texts = BTreeMap<Box<str>, Box<str>>;

@@ -15,7 +15,27 @@
 //! **Failure modes.** A policy, quota or claim that cannot be read is a fault of that object alone: such a policy admits
 //! nobody, such a quota binds nobody, such a claim waits with a reason.
 
+pub mod apply;
+pub mod config;
+pub mod copies;
+pub mod decide;
 pub mod facts;
+pub mod guard;
+pub mod hand;
 pub mod labels;
+pub mod memory;
+pub mod mirror;
+pub mod moving;
 pub mod names;
+pub mod observe;
+pub mod parts;
+pub mod release;
+pub mod rights;
+pub mod room;
+pub mod standing;
+pub mod status;
+pub mod wish;
+pub mod words;
 pub mod yard;
+
+pub use room::mount;

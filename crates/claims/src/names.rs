@@ -4,7 +4,7 @@ use api::names::claims::AVOID_PREFIX;
 use aws_lc_rs::digest::{SHA256, digest};
 
 /// Hexadecimal digits of the digest of a text.
-fn hex(text: &str, digits: usize) -> String {
+pub(crate) fn hex(text: &str, digits: usize) -> String {
     let digest = digest(&SHA256, text.as_bytes());
     let all: String = digest.as_ref().iter().take(digits.div_ceil(2)).map(|byte| format!("{byte:02x}")).collect();
     all.chars().take(digits).collect()

@@ -8,7 +8,7 @@ use std::fmt;
 
 use api::key::ObjectKey;
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch as Operations, PatchOperation, TestOperation};
+use json_patch::{AddOperation, Patch as Operations, PatchOperation, RemoveOperation, TestOperation};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, ValidationDirective};
 use kube::core::Request;
 use kube::{Client, Resource};
@@ -405,6 +405,12 @@ pub fn test(path: &str, value: Value) -> PatchOperation {
 #[must_use]
 pub fn add(path: &str, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation { path: self::path(path), value })
+}
+
+/// A JSON patch operation that takes `path` away.
+#[must_use]
+pub fn remove(path: &str) -> PatchOperation {
+    PatchOperation::Remove(RemoveOperation { path: self::path(path) })
 }
 
 fn path(text: &str) -> PointerBuf {

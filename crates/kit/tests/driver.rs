@@ -121,6 +121,7 @@ impl Room for Fake {
             generation: slim.generation,
             stored: &slim.told,
             next: Told::default(),
+            based_on: None,
             verdicts: vec![verdict],
         })
     }

@@ -239,6 +239,7 @@ impl Room for Keeper {
             generation: cluster.generation,
             stored: &snapshot.stored,
             next: VipStatus { conditions: Vec::new(), older: snapshot.stored.older },
+            based_on: None,
             verdicts,
         })
     }

@@ -50,6 +50,10 @@ pub const REUSE_GROUP_ANNOTATION: &str = "berth.dev/reuse-group";
 pub const FORCE_RELEASE_ANNOTATION: &str = "berth.dev/force-release";
 /// Annotation on a host: which one-shot reboot of a claim it has been given.
 pub const REBOOT_ID_ANNOTATION: &str = "berth.dev/reboot-id";
+/// Annotation on a host: the uid of a claim that the host failed and that gives it back for another one.
+pub const REPLACING_ANNOTATION: &str = "berth.dev/replacing";
+/// Annotation on a copy of a Secret: the version of the Secret it was copied from.
+pub const SOURCE_VERSION_ANNOTATION: &str = "berth.dev/source-version";
 /// Label on a copy of a Secret: the uid of the claim it was made for.
 pub const CLAIM_UID_LABEL: &str = "berth.dev/claim-uid";
 /// Start of the annotation on a host that one tenant is not to get; 8 hexadecimal digits follow.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::schema;
+use crate::key::ObjectKey;
 
 /// Which machine was found and how it is doing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -107,6 +108,11 @@ pub struct HostClaimStatus {
     #[schemars(schema_with = "PendingReboot::json_schema")]
     pub pending_reboot: Option<PendingReboot>,
 
+    /// How many hosts failed the claim and were given back for another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub replacements: Option<i32>,
+
     /// State of the claim: Ready sums up Associated, Synchronized and Provisioned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -118,6 +124,12 @@ impl HostClaimStatus {
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.bare_metal_host.is_some() || self.resource_id.is_some()
+    }
+
+    /// Whether something ran on the machine: another one would have the same identity.
+    #[must_use]
+    pub fn was_deployed(&self) -> bool {
+        self.image.is_some() || self.provisioning_state == Some(ProvisioningState::Provisioned)
     }
 
     /// Whether the machine has an image or custom deploy, or is getting it.
@@ -156,6 +168,22 @@ pub struct HostReference {
     /// The name.
     #[schemars(length(max = 253))]
     pub name: String,
+}
+
+impl SelectedHost {
+    /// Where the host is.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::namespaced(self.namespace.as_str(), self.name.as_str())
+    }
+}
+
+impl HostReference {
+    /// Where it is.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::namespaced(self.namespace.as_str(), self.name.as_str())
+    }
 }
 
 /// How far a machine is.

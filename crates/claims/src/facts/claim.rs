@@ -2,6 +2,7 @@
 
 use api::key::ObjectKey;
 use api::meta::ObjectMeta;
+use api::names::claims::BAREMETAL_FINALIZER;
 use api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION};
 use api::own::{HostClaimSpec, HostClaimStatus};
 use api::raw::HostClaim;
@@ -11,7 +12,7 @@ use kit::feed::Project;
 use super::Texts;
 use crate::labels::Selector;
 
-/// HostClaims, with indexes of the Secrets they name and of their clusters.
+/// HostClaims, with indexes of the Secrets they name, of their clusters and of their uids.
 pub struct Claims;
 
 /// A HostClaim, as decisions use it.
@@ -82,6 +83,18 @@ impl ClaimFacts {
         self.annotations.get(key).map(|value| &**value)
     }
 
+    /// Whether our finalizer is on it.
+    #[must_use]
+    pub fn has_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|finalizer| &**finalizer == BAREMETAL_FINALIZER)
+    }
+
+    /// How its disks are to be cleaned, when it says so.
+    #[must_use]
+    pub fn cleaning(&self) -> Option<&'static str> {
+        self.spec.automated_cleaning_mode.map(api::own::CleaningMode::as_str)
+    }
+
     /// Whether somebody paused this one claim.
     #[must_use]
     pub fn is_paused(&self) -> bool {
@@ -110,7 +123,7 @@ fn managers(metadata: &ObjectMeta) -> Box<[Box<str>]> {
 impl Project for Claims {
     type Source = HostClaim;
     type Slim = ClaimFacts;
-    const INDEXES: &'static [&'static str] = &["secret", "cluster"];
+    const INDEXES: &'static [&'static str] = &["secret", "cluster", "uid"];
 
     fn slim(source: HostClaim) -> ClaimFacts {
         ClaimFacts::of(source)
@@ -120,7 +133,8 @@ impl Project for Claims {
         let beside = |name: &str| ObjectKey::namespaced(key.namespace().unwrap_or_default(), name).to_string().into();
         match index {
             0 => claim.secrets().map(beside).collect(),
-            _ => claim.cluster.iter().map(|cluster| beside(cluster)).collect(),
+            1 => claim.cluster.iter().map(|cluster| beside(cluster)).collect(),
+            _ => vec![claim.uid.clone()],
         }
     }
 }

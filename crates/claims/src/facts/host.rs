@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use api::key::ObjectKey;
+use api::own::HostImage;
 use api::views::{BareMetalHost, ConditionView, HostConsumer, ImageView, METAL3_GROUP, SecretView};
 use kit::feed::Project;
+use serde::{Deserialize, Serialize};
 
 use super::{HardwareFacts, Texts};
+use crate::parts::Part;
 
 /// BareMetalHosts, with an index of the claim that uses them.
 pub struct Hosts;
@@ -118,11 +121,12 @@ pub struct Image {
 }
 
 /// A Secret by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretRef {
     /// Its name.
     pub name: Box<str>,
     /// Its namespace; none means the host's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Box<str>>,
 }
 
@@ -188,6 +192,32 @@ impl HostFacts {
         self.annotations.get(key).map(|value| &**value)
     }
 
+    /// Where the host finds one part of its data.
+    #[must_use]
+    pub fn data(&self, part: Part) -> Option<&SecretRef> {
+        match part {
+            Part::UserData => self.user_data.as_ref(),
+            Part::MetaData => self.meta_data.as_ref(),
+            Part::NetworkData => self.network_data.as_ref(),
+            Part::Pull => None,
+        }
+    }
+
+    /// Whether something runs on it, or is about to.
+    #[must_use]
+    pub fn is_deployed(&self) -> bool {
+        self.image.is_some() || self.custom_deploy.is_some() || self.is_provisioned()
+    }
+
+    /// Whether something runs on it. Hosts of older operators say so by their state alone.
+    #[must_use]
+    pub fn is_provisioned(&self) -> bool {
+        match &self.provisioned {
+            Some(mark) => &*mark.status == "True",
+            None => matches!(&*self.state, "provisioned" | "externally provisioned"),
+        }
+    }
+
     /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
@@ -208,6 +238,44 @@ impl Consumer {
 }
 
 impl Image {
+    /// The image that a claim asks for, without the name of its secret, which means nothing where the host is.
+    #[must_use]
+    pub fn asked(image: &HostImage) -> Self {
+        let text = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Into::into);
+        Self {
+            url: image.url.as_str().into(),
+            checksum: text(&image.checksum),
+            checksum_type: text(&image.checksum_type),
+            format: text(&image.format),
+            oci_auth_secret: None,
+        }
+    }
+
+    /// Whether it is what a claim asks for, however the secret is called.
+    #[must_use]
+    pub fn deploys(&self, image: &HostImage) -> bool {
+        Self { oci_auth_secret: None, ..self.clone() } == Self::asked(image)
+    }
+
+    /// The image as a host's spec holds it.
+    #[must_use]
+    pub fn body(&self) -> serde_json::Value {
+        let mut body = serde_json::Map::new();
+        let fields = [
+            ("url", Some(&self.url)),
+            ("checksum", self.checksum.as_ref()),
+            ("checksumType", self.checksum_type.as_ref()),
+            ("format", self.format.as_ref()),
+            ("ociAuthSecretName", self.oci_auth_secret.as_ref()),
+        ];
+        for (field, value) in fields {
+            if let Some(value) = value {
+                body.insert(field.to_owned(), serde_json::Value::from(&**value));
+            }
+        }
+        serde_json::Value::Object(body)
+    }
+
     fn of(image: ImageView) -> Self {
         Self {
             url: image.url.into(),

@@ -1,7 +1,7 @@
 //! Secrets: who they belong to and that they changed, never what they hold.
 
 use api::key::ObjectKey;
-use api::names::claims::CLAIM_UID_LABEL;
+use api::names::claims::{CLAIM_UID_LABEL, SOURCE_VERSION_ANNOTATION};
 use api::views::Secret;
 use kit::feed::{Project, Version};
 
@@ -15,6 +15,8 @@ pub struct SecretFacts {
     pub version: Version,
     /// The uid of the claim it was copied for.
     pub claim: Option<Box<str>>,
+    /// The version of the Secret it was copied from.
+    pub source: Option<Box<str>>,
     /// Whether it is being deleted.
     pub deleting: bool,
 }
@@ -27,6 +29,11 @@ impl Project for Secrets {
     fn slim(source: Secret) -> SecretFacts {
         SecretFacts {
             version: Version::of(&source),
+            source: source
+                .metadata
+                .annotations
+                .and_then(|mut annotations| annotations.remove(SOURCE_VERSION_ANNOTATION))
+                .map(Into::into),
             claim: source.metadata.labels.and_then(|mut labels| labels.remove(CLAIM_UID_LABEL)).map(Into::into),
             deleting: source.metadata.deletion_timestamp.is_some(),
         }

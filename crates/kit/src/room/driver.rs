@@ -276,7 +276,7 @@ impl<R: Room> Driver<R> {
     ) -> Result<bool, Trouble<crate::write::Error>> {
         let report = catch_unwind(AssertUnwindSafe(|| self.room.report(snapshot, trouble)));
         let Some(report) = report.map_err(|_| Trouble::Panicked)? else { return Ok(false) };
-        let Report { target, generation, stored, mut next, verdicts } = report;
+        let Report { target, generation, stored, mut next, based_on, verdicts } = report;
         let folded = fold(stored.conditions(), &verdicts, generation, now);
         // Conditions of others are theirs to apply: with ours they would be taken over, and set back to what we saw.
         let ours = |conditions: &[Condition]| -> Vec<Condition> {
@@ -296,7 +296,11 @@ impl<R: Room> Driver<R> {
         if !self.leadership.leads() {
             return Err(Trouble::NotLeading);
         }
-        match self.writer.status(&target, &next).await {
+        let written = match &based_on {
+            Some(version) => self.writer.status_at(&target, &next, version).await,
+            None => self.writer.status(&target, &next).await,
+        };
+        match written {
             Ok(version) => self.room.wrote(key, &version),
             Err(error) if self.room.tolerates(&error) => return Ok(false),
             Err(error) => return Err(Trouble::Failed(error)),

@@ -166,6 +166,8 @@ pub struct Report<'s, S> {
     pub stored: &'s S,
     /// The status as it should be, without conditions: these come from the verdicts.
     pub next: S,
+    /// The version the status was computed from, when a status computed from another one must not be stored.
+    pub based_on: Option<Version>,
     /// What the room thinks of each aspect: always the same types, or the condition of a missing one is taken away.
     pub verdicts: Vec<Verdict>,
 }

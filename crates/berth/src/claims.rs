@@ -1,0 +1,99 @@
+//! The room `claims`: its flags, and how they become a room.
+
+use std::time::Duration;
+
+use claims::config::{Config, OrphanAction};
+use claims::yard::{Ageing, DefaultAdmission, HostOrder, Settings};
+use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
+use kit::manager::Manager;
+
+use crate::cli::{RunOptions, duration};
+use crate::serving::Listener;
+
+/// Flags of the room `claims`.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Claims")]
+pub struct ClaimsOptions {
+    /// Let claims bind hosts of their own namespace without a policy
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub admit_same_namespace: bool,
+    /// Whether hosts in a namespace without any policy are open to claims of other namespaces
+    #[arg(long, value_name = "WORD", value_enum, default_value_t = Admission::Deny)]
+    pub default_admission: Admission,
+    /// In which order hosts that fit are taken: spread over all, or by name
+    #[arg(long, value_name = "WORD", value_enum, default_value_t = Order::Spread)]
+    pub host_order: Order,
+    /// How long a claim waits to gain one step of priority; 0 = it gains none
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    pub ageing: Duration,
+    /// How long a host is kept for the next claim of its reuse group
+    #[arg(long, value_name = "DURATION", default_value = "2h", value_parser = duration)]
+    pub reuse_ttl: Duration,
+    /// How long a host may name a claim that does not exist before it counts as an orphan; 0 = for ever
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    pub orphan_grace: Duration,
+    /// What is done with an orphan: report it, or release it, which wipes its disks
+    #[arg(long, value_name = "WORD", value_enum, default_value_t = Orphan::Report)]
+    pub orphan_action: Orphan,
+    /// Leave hosts that are given back powered on, for a faster next deployment
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub fast_track: bool,
+}
+
+/// A namespace without a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Admission {
+    Deny,
+    Allow,
+}
+
+/// The order of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    Spread,
+    Name,
+}
+
+/// What becomes of an orphan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Orphan {
+    Report,
+    Release,
+}
+
+impl ClaimsOptions {
+    /// The room's settings.
+    pub fn config(&self) -> Config {
+        Config {
+            yard: Settings {
+                admit_same_namespace: self.admit_same_namespace,
+                default_admission: match self.default_admission {
+                    Admission::Deny => DefaultAdmission::Deny,
+                    Admission::Allow => DefaultAdmission::Allow,
+                },
+                host_order: match self.host_order {
+                    Order::Spread => HostOrder::Spread,
+                    Order::Name => HostOrder::Name,
+                },
+                ageing: Ageing((!self.ageing.is_zero()).then_some(self.ageing)),
+            },
+            fast_track: self.fast_track,
+            reuse_ttl: self.reuse_ttl,
+            orphan_grace: self.orphan_grace,
+            orphan_action: match self.orphan_action {
+                Orphan::Report => OrphanAction::Report,
+                Orphan::Release => OrphanAction::Release,
+            },
+        }
+    }
+}
+
+/// Adds the room, and the registry of kinds, to a manager.
+pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<Listener>> {
+    claim_kind::mount(manager)?;
+    claims::mount(manager, options.claims.config())?;
+    Ok(Vec::new())
+}

@@ -1,0 +1,396 @@
+//! Carries out steps: one arm per step, each safe to repeat and to be dropped half-way.
+
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use api::names::claims as names;
+use api::own::{HostClaimStatus, PendingReboot, SelectedHost};
+use kit::class::{Class, Classify};
+use kit::room::Flow;
+use kit::write;
+use serde_json::json;
+
+use crate::copies::{self, Copied, Copy};
+use crate::decide::Step;
+use crate::hand::{self, Edit, Touched};
+use crate::mirror::Mirror;
+use crate::moving::Act;
+use crate::observe::Snapshot;
+use crate::parts::Part;
+use crate::release::{self, Purpose};
+use crate::room::Claims;
+use crate::standing::is_ours;
+use crate::status::CONDITIONS;
+use crate::wish::{After, Leave, Stay};
+use crate::yard::Unfit;
+
+/// A host that refused a claim is not tried by it again for this long.
+const COOL_DOWN: Duration = Duration::from_secs(10);
+/// Copies that are still there after they were deleted are looked at again after this long.
+const COPIES_LINGER: Duration = Duration::from_secs(5);
+
+/// What can go wrong with one claim.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An index does not show our own last write yet.
+    #[error("an index is behind our own write")]
+    Behind,
+    /// The host is not ours any more, or not as it was when this was decided.
+    #[error("the host {0} has changed hands meanwhile")]
+    NotOurs(ObjectKey),
+    /// The claim could not be written.
+    #[error(transparent)]
+    Claim(#[from] write::Error),
+    /// A host could not be read or written.
+    #[error(transparent)]
+    Host(#[from] hand::Error),
+    /// A copy could not be made or deleted.
+    #[error(transparent)]
+    Copies(#[from] copies::Error),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Behind | Self::NotOurs(_) => Class::Stale,
+            Self::Claim(error) => error.class(),
+            Self::Host(error) => error.class(),
+            Self::Copies(error) => error.class(),
+        }
+    }
+}
+
+impl Error {
+    /// Whether the server says that we lack a right.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        let source = match self {
+            Self::Claim(write::Error::Refused { source, .. })
+            | Self::Host(hand::Error::Read { source, .. } | hand::Error::Write(write::Error::Refused { source, .. }))
+            | Self::Copies(
+                copies::Error::Read { source, .. }
+                | copies::Error::List { source, .. }
+                | copies::Error::Write(write::Error::Refused { source, .. }),
+            ) => source,
+            _ => return false,
+        };
+        matches!(&**source, kube::Error::Api(status) if status.code == 403)
+    }
+}
+
+impl Claims {
+    pub(crate) async fn carry_out(&self, s: &Snapshot, step: Step) -> Result<Flow, Error> {
+        match step {
+            Step::Finalize => self.finalize(s).await,
+            Step::Intend { host, uid } => {
+                let selected = SelectedHost {
+                    namespace: host.namespace().unwrap_or_default().to_owned(),
+                    name: host.name().to_owned(),
+                    uid: uid.into(),
+                };
+                self.note(s, |status| status.selected_host = Some(selected)).await
+            }
+            Step::Bind { host, wish } => self.bind(s, &host, &wish).await,
+            Step::Copy { part, at, host } => self.copy(s, part, &at, &host).await,
+            Step::Pend { id, value } => {
+                let mode = serde_json::from_str::<serde_json::Value>(&value).ok();
+                let mode = mode.and_then(|value| value.get("mode")?.as_str().map(str::to_owned));
+                self.note(s, |status| status.pending_reboot = Some(PendingReboot { id: id.into(), mode })).await
+            }
+            Step::Count => {
+                self.note(s, |status| {
+                    status.selected_host = None;
+                    status.replacements = Some(status.replacements.unwrap_or_default().saturating_add(1));
+                })
+                .await
+            }
+            Step::Sync { host, wish } => self.sync(s, &host, &wish).await,
+            Step::Withdraw { annotation, value } => self.withdraw(s, annotation, &value).await,
+            Step::Prune { copies } => {
+                self.copies.delete(&copies).await?;
+                Ok(Flow::Next)
+            }
+            Step::Mirror(mirror) => self.mirror(s, &mirror).await,
+            Step::Clear { host, wish } => self.clear(s, &host, &wish).await,
+            Step::DropCopies { host } => {
+                let namespace = host.namespace().unwrap_or_default();
+                if self.copies.drop_all(namespace, &s.claim.uid).await? {
+                    return Ok(Flow::Next);
+                }
+                Ok(Flow::Wait(s.now.checked_add(COPIES_LINGER).ok()))
+            }
+            Step::LetGo { host, after, purpose } => self.let_go(s, &host, &after, purpose).await,
+            Step::Unfinalize => self.unfinalize(s).await,
+            Step::Move(act) => self.moving(s, act).await,
+            Step::Tell(tell) => {
+                self.events.say(&s.target(), true, tell.reason(), tell.text()).await;
+                self.told.note(&s.claim.uid, tell);
+                Ok(Flow::Next)
+            }
+            Step::Wait { until } => Ok(Flow::Wait(Some(until))),
+        }
+    }
+
+    async fn finalize(&self, s: &Snapshot) -> Result<Flow, Error> {
+        let written =
+            self.writer.add_finalizer(&s.target(), &finalizers(s), &s.version, names::BAREMETAL_FINALIZER).await?;
+        if let Some(version) = written {
+            self.world.claims.wrote(&s.key, &version);
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Stores a note on the claim as it was read: whoever else decided meanwhile wins.
+    async fn note(&self, s: &Snapshot, change: impl FnOnce(&mut HostClaimStatus)) -> Result<Flow, Error> {
+        let mut status = s.claim.status.clone();
+        status.conditions.retain(|condition| CONDITIONS.contains(&condition.type_.as_str()));
+        change(&mut status);
+        let version = self.writer.status_at(&s.target(), &status, &s.version).await?;
+        self.world.claims.wrote(&s.key, &version);
+        Ok(Flow::Next)
+    }
+
+    async fn bind(&self, s: &Snapshot, host: &ObjectKey, wish: &Stay) -> Result<Flow, Error> {
+        let touched = self
+            .hand
+            .change(host, |live| {
+                if is_ours(live.consumer.as_ref(), &s.key, &s.claim) {
+                    return Edit::Nothing;
+                }
+                match self.yard().unfit(&s.key, host, live, s.now) {
+                    Some(why) => Edit::Refuse(why),
+                    None => wish.patch(live).map_or(Edit::Nothing, Edit::Patch),
+                }
+            })
+            .await?;
+        match touched {
+            Touched::Changed => {
+                let text = format!("Bound to HostClaim {}.", s.key);
+                let uid = s.offer.as_ref().map_or("", |offer| &*offer.uid);
+                self.say_on_host(host, uid, "HostBound", &text).await;
+                Ok(Flow::Next)
+            }
+            Touched::Unchanged => Ok(Flow::Again),
+            Touched::Gone | Touched::Refused(_) => {
+                let why = if let Touched::Refused(why) = touched { Some(why) } else { None };
+                self.refused(s, host, why);
+                Ok(Flow::Again)
+            }
+        }
+    }
+
+    /// The host went to somebody else, or changed: the claim looks elsewhere, and whoever is better off hears of it.
+    fn refused(&self, s: &Snapshot, host: &ObjectKey, why: Option<Unfit>) {
+        tracing::debug!(claim = %s.key, %host, ?why, "the host was not bound");
+        let until = s.now.checked_add(COOL_DOWN).unwrap_or(s.now);
+        let woken = self.yard().refused(&s.key, host, until, s.now);
+        self.wake(woken);
+    }
+
+    async fn copy(
+        &self,
+        s: &Snapshot,
+        part: Part,
+        at: &crate::facts::SecretRef,
+        host: &ObjectKey,
+    ) -> Result<Flow, Error> {
+        let Some(found) = s.bound().filter(|found| found.key == *host) else {
+            return Err(Error::NotOurs(host.clone()));
+        };
+        let Some(name) = part.asked(&s.claim) else { return Ok(Flow::Again) };
+        // The tenant's word for a namespace is never used: a secret is always its own.
+        let source = ObjectKey::namespaced(s.key.namespace().unwrap_or_default(), name);
+        let copy = Copy { part, source, at, claim: &s.claim.uid, host: host.name(), host_uid: &found.facts.uid };
+        match self.copies.make(&copy).await? {
+            Copied::Done => {
+                self.faults.forget(&s.claim.uid, part);
+                Ok(Flow::Next)
+            }
+            Copied::NoSource => Err(Error::Behind),
+            Copied::Unusable(version, fault) => {
+                self.faults.note(&s.claim.uid, part, version, fault);
+                Ok(Flow::Again)
+            }
+        }
+    }
+
+    async fn sync(&self, s: &Snapshot, host: &ObjectKey, wish: &Stay) -> Result<Flow, Error> {
+        let judge = |live: &crate::facts::HostFacts| {
+            if !is_ours(live.consumer.as_ref(), &s.key, &s.claim) || live.deleting {
+                return Edit::Refuse(());
+            }
+            wish.patch(live).map_or(Edit::Nothing, Edit::Patch)
+        };
+        match self.hand.change(host, judge).await? {
+            Touched::Changed => {
+                if wish.reboot.is_some() {
+                    self.events.say(&s.target(), false, "RebootForwarded", "The host is being rebooted.").await;
+                }
+                Ok(Flow::Next)
+            }
+            Touched::Unchanged => Ok(Flow::Next),
+            Touched::Gone | Touched::Refused(()) => Err(Error::NotOurs(host.clone())),
+        }
+    }
+
+    async fn withdraw(&self, s: &Snapshot, annotation: &str, value: &str) -> Result<Flow, Error> {
+        let path = format!("/metadata/annotations/{}", annotation.replace('~', "~0").replace('/', "~1"));
+        let asked = s.claim.annotation(annotation).unwrap_or(value);
+        let operations = vec![write::test(&path, json!(asked)), write::remove(&path)];
+        let version = self.writer.operations(&s.target(), operations).await?;
+        self.world.claims.wrote(&s.key, &version);
+        Ok(Flow::Next)
+    }
+
+    async fn mirror(&self, s: &Snapshot, mirror: &Mirror) -> Result<Flow, Error> {
+        let body = json!({
+            "apiVersion": s.kind.api_version(),
+            "kind": s.kind.kind,
+            "metadata": {
+                "name": s.key.name(),
+                "namespace": s.key.namespace(),
+                "resourceVersion": s.version.resource_version,
+                "labels": mirror.labels,
+                "annotations": mirror.annotations,
+            },
+        });
+        let version = self.mirror.apply(&s.target(), body).await?;
+        self.world.claims.wrote(&s.key, &version);
+        // The status that follows says what was put there, and is based on what this write made.
+        s.wrote(version);
+        Ok(Flow::Next)
+    }
+
+    async fn clear(&self, s: &Snapshot, host: &ObjectKey, wish: &Leave) -> Result<Flow, Error> {
+        let judge = |live: &crate::facts::HostFacts| {
+            if !is_ours(live.consumer.as_ref(), &s.key, &s.claim) {
+                return Edit::Refuse(());
+            }
+            wish.patch(live).map_or(Edit::Nothing, Edit::Patch)
+        };
+        match self.hand.change(host, judge).await? {
+            Touched::Changed | Touched::Unchanged | Touched::Gone => Ok(Flow::Next),
+            Touched::Refused(()) => Err(Error::NotOurs(host.clone())),
+        }
+    }
+
+    async fn let_go(&self, s: &Snapshot, host: &ObjectKey, after: &After, purpose: Purpose) -> Result<Flow, Error> {
+        let judge = |live: &crate::facts::HostFacts| {
+            let clean = release::blocked(live).is_none() || release::is_forced(live);
+            if !is_ours(live.consumer.as_ref(), &s.key, &s.claim) || !clean {
+                return Edit::Refuse(());
+            }
+            Edit::Patch(after.patch(live))
+        };
+        match self.hand.change(host, judge).await? {
+            Touched::Changed => {
+                let text = format!("Given back by HostClaim {}.", s.key);
+                let uid = s.hosts.iter().find(|found| found.key == *host).map_or("", |found| &*found.facts.uid);
+                self.say_on_host(host, uid, "HostReleased", &text).await;
+                let (reason, text) = match purpose {
+                    Purpose::Delete => ("Released", format!("The host {host} was given back.")),
+                    Purpose::Extra => {
+                        ("DuplicateBindingHealed", format!("The claim held two hosts; {host} was given back."))
+                    }
+                    Purpose::Replace => {
+                        ("Released", format!("The host {host} failed and was given back for another one."))
+                    }
+                };
+                self.events.say(&s.target(), purpose != Purpose::Delete, reason, &text).await;
+                Ok(Flow::Next)
+            }
+            Touched::Unchanged | Touched::Gone => Ok(Flow::Next),
+            Touched::Refused(()) => Err(Error::NotOurs(host.clone())),
+        }
+    }
+
+    async fn unfinalize(&self, s: &Snapshot) -> Result<Flow, Error> {
+        if s.claim.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_none() {
+            // The observation looked live at the hosts that the status names; what it did not see was bound since.
+            let intended = s.claim.status.selected_host.as_ref().map(|host| host.key());
+            if let Some(host) = intended
+                && let Some(live) = self.hand.read(&host).await?
+                && is_ours(live.facts.consumer.as_ref(), &s.key, &s.claim)
+            {
+                return Err(Error::NotOurs(host));
+            }
+        }
+        let written = self.writer.remove_finalizer(&s.target(), &finalizers(s), names::BAREMETAL_FINALIZER).await?;
+        if let Some(version) = written {
+            self.world.claims.wrote(&s.key, &version);
+        }
+        self.faults.forget_claim(&s.claim.uid);
+        self.told.forget(&s.claim.uid);
+        Ok(Flow::Next)
+    }
+
+    async fn moving(&self, s: &Snapshot, act: Act) -> Result<Flow, Error> {
+        let ours = |live: &crate::facts::HostFacts| is_ours(live.consumer.as_ref(), &s.key, &s.claim);
+        let (host, touched) = match act {
+            Act::OpenClaim => return self.mark_claim(s, None).await,
+            Act::CloseClaim => return self.mark_claim(s, Some("")).await,
+            Act::Pause { host } => {
+                let body =
+                    json!({"metadata": {"annotations": {names::HOST_PAUSED_ANNOTATION: names::HOST_PAUSED_BY_CLAIM}}});
+                let judge = |live: &crate::facts::HostFacts| match live.annotation(names::HOST_PAUSED_ANNOTATION) {
+                    _ if !ours(live) => Edit::Refuse(()),
+                    Some(_) => Edit::Nothing,
+                    None => Edit::Patch(body.clone()),
+                };
+                let touched = self.hand.change(&host, judge).await?;
+                (host, touched)
+            }
+            Act::Pack { host } => {
+                let Some(mut status) = self.hand.status(&host).await? else { return Err(Error::NotOurs(host)) };
+                // It is large, and inspection finds it again.
+                if let Some(status) = status.as_object_mut() {
+                    status.remove("hardware");
+                }
+                let status = status.to_string();
+                let judge = |live: &crate::facts::HostFacts| {
+                    if !ours(live) {
+                        return Edit::Refuse(());
+                    }
+                    let pause = live.annotation(names::HOST_PAUSED_ANNOTATION).unwrap_or(names::HOST_PAUSED_BY_CLAIM);
+                    Edit::Patch(json!({
+                        "metadata": {"annotations": {
+                            names::HOST_PAUSED_ANNOTATION: pause,
+                            names::HOST_STATUS_ANNOTATION: status,
+                        }},
+                        "spec": {"consumerRef": {"uid": null}},
+                    }))
+                };
+                let touched = self.hand.change(&host, judge).await?;
+                (host, touched)
+            }
+            Act::OpenHost { host } => {
+                let body = json!({"metadata": {"annotations": {names::BLOCK_MOVE_ANNOTATION: null}}});
+                let judge = |live: &crate::facts::HostFacts| {
+                    if ours(live) { Edit::Patch(body.clone()) } else { Edit::Refuse(()) }
+                };
+                let touched = self.hand.change(&host, judge).await?;
+                (host, touched)
+            }
+        };
+        match touched {
+            Touched::Changed | Touched::Unchanged => Ok(Flow::Next),
+            Touched::Gone | Touched::Refused(()) => Err(Error::NotOurs(host)),
+        }
+    }
+
+    async fn mark_claim(&self, s: &Snapshot, block: Option<&str>) -> Result<Flow, Error> {
+        let body = json!({"metadata": {"annotations": {names::BLOCK_MOVE_ANNOTATION: block}}});
+        let version = self.writer.merge(&s.target(), body, Some(&s.version)).await?;
+        self.world.claims.wrote(&s.key, &version);
+        Ok(Flow::Next)
+    }
+
+    async fn say_on_host(&self, host: &ObjectKey, uid: &str, reason: &str, text: &str) {
+        let target = write::Target { kind: self.world.hosts.kind(), key: host.clone(), uid: uid.into() };
+        self.events.say(&target, false, reason, text).await;
+    }
+}
+
+fn finalizers(s: &Snapshot) -> Vec<String> {
+    s.claim.finalizers.iter().map(ToString::to_string).collect()
+}

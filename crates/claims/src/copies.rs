@@ -1,0 +1,233 @@
+//! Copies of a tenant's secrets in the namespace of its host. Contents are read on demand and never kept or logged.
+
+use std::collections::BTreeMap;
+
+use api::key::ObjectKey;
+use api::names::claims as names;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kit::class::{Class, Classify};
+use kit::feed::{Feed, Version};
+use kit::kinds::Kind;
+use kit::write::{self, Created, Target, Writer};
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::facts::{SecretRef, Secrets};
+use crate::parts::{Fault, Part};
+
+/// Why a copy could not be made or deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server did not give a secret.
+    #[error("read the secret {key}")]
+    Read {
+        /// The secret.
+        key: ObjectKey,
+        /// The server's words.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The server did not list the copies.
+    #[error("list the copies in namespace {namespace}")]
+    List {
+        /// The namespace.
+        namespace: String,
+        /// The server's words.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The server did not take a change.
+    #[error(transparent)]
+    Write(#[from] write::Error),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Read { source, .. } | Self::List { source, .. } => source.class(),
+            Self::Write(error) => error.class(),
+        }
+    }
+}
+
+/// For whom a copy is made.
+pub struct Copy<'a> {
+    /// Which part it is.
+    pub part: Part,
+    /// The tenant's secret.
+    pub source: ObjectKey,
+    /// Where the copy goes.
+    pub at: &'a SecretRef,
+    /// The uid of the claim.
+    pub claim: &'a str,
+    /// The host's name.
+    pub host: &'a str,
+    /// The host's uid.
+    pub host_uid: &'a str,
+}
+
+/// How copying ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// The copy is there and equal.
+    Done,
+    /// The tenant's secret is not there.
+    NoSource,
+    /// The tenant's secret, at that version, or its place cannot be used.
+    Unusable(Version, Fault),
+}
+
+/// Makes and deletes copies.
+#[derive(Clone)]
+pub struct Copies {
+    writer: Writer,
+    secrets: Feed<Secrets>,
+}
+
+impl Copies {
+    /// Copies are written through `writer`, and the feed of secrets is told about it.
+    #[must_use]
+    pub fn new(writer: Writer, secrets: Feed<Secrets>) -> Self {
+        Self { writer, secrets }
+    }
+
+    fn api(&self, namespace: &str) -> Api<Secret> {
+        Api::namespaced(self.writer.client().clone(), namespace)
+    }
+
+    /// Brings the copy to the state of its source.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub async fn make(&self, copy: &Copy<'_>) -> Result<Copied, Error> {
+        let read = |source| Error::Read { key: copy.source.clone(), source: Box::new(source) };
+        let namespace = copy.source.namespace().unwrap_or_default();
+        let Some(source) = self.api(namespace).get_opt(copy.source.name()).await.map_err(read)? else {
+            return Ok(Copied::NoSource);
+        };
+        let version = Version::of(&source);
+        let Some(data) = content(copy.part, source.data) else { return Ok(Copied::Unusable(version, Fault::NoKey)) };
+        let body = body(copy, &version, source.type_.as_deref(), &data);
+        let place = copy.at.namespace.as_deref().unwrap_or_default();
+        let key = ObjectKey::namespaced(place, copy.at.name.clone());
+        match self.writer.create(&kind(), Some(place), &body).await? {
+            Created::New(made) => self.secrets.wrote(&key, &made),
+            Created::Existing(found) => {
+                let ours = found.pointer(&label_pointer()).and_then(Value::as_str) == Some(copy.claim);
+                if !ours {
+                    return Ok(Copied::Unusable(version, Fault::NameTaken));
+                }
+                self.refresh(&key, &found, body, source.type_.as_deref()).await?;
+            }
+        }
+        Ok(Copied::Done)
+    }
+
+    async fn refresh(&self, key: &ObjectKey, found: &Value, mut body: Value, type_: Option<&str>) -> Result<(), Error> {
+        let text = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let target = Target { kind: kind(), key: key.clone(), uid: text("/metadata/uid").into() };
+        let version = Version { uid: target.uid.clone(), resource_version: text("/metadata/resourceVersion").into() };
+        // A secret's type cannot be changed: the copy is made anew, by the pass that its end brings.
+        if text("/type") != type_.unwrap_or("Opaque") {
+            return Ok(self.writer.delete(&target, Some(&version)).await?);
+        }
+        if let Some(body) = body.as_object_mut() {
+            body.remove("type");
+            let stale = found.get("data").and_then(Value::as_object).into_iter().flat_map(|data| data.keys());
+            if let Some(data) = body.get_mut("data").and_then(Value::as_object_mut) {
+                for key in stale {
+                    data.entry(key.clone()).or_insert(Value::Null);
+                }
+            }
+        }
+        let made = self.writer.merge(&target, body, Some(&version)).await?;
+        self.secrets.wrote(key, &made);
+        Ok(())
+    }
+
+    /// Deletes copies that the index shows.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub async fn delete(&self, copies: &[ObjectKey]) -> Result<(), Error> {
+        for key in copies {
+            if let kit::feed::Seen::At(secret) = self.secrets.get(key) {
+                let target = Target { kind: kind(), key: key.clone(), uid: secret.version.uid.clone() };
+                self.writer.delete(&target, None).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes every copy of this claim in a namespace; says whether none is left, as the server sees it.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub async fn drop_all(&self, namespace: &str, claim: &str) -> Result<bool, Error> {
+        let found = self.list(namespace, claim).await?;
+        if found.is_empty() {
+            return Ok(true);
+        }
+        for target in &found {
+            self.writer.delete(target, None).await?;
+        }
+        Ok(self.list(namespace, claim).await?.is_empty())
+    }
+
+    async fn list(&self, namespace: &str, claim: &str) -> Result<Vec<Target>, Error> {
+        let selector = ListParams::default().labels(&format!("{}={claim}", names::CLAIM_UID_LABEL));
+        let listed = self.api(namespace).list_metadata(&selector).await;
+        let listed =
+            listed.map_err(|source| Error::List { namespace: namespace.to_owned(), source: Box::new(source) })?;
+        let target = |object: &kube::core::PartialObjectMeta<Secret>| Target {
+            kind: kind(),
+            key: ObjectKey::namespaced(namespace, object.metadata.name.clone().unwrap_or_default()),
+            uid: object.metadata.uid.clone().unwrap_or_default().into(),
+        };
+        Ok(listed.items.iter().map(target).collect())
+    }
+}
+
+fn kind() -> Kind {
+    Kind::of::<Secret>()
+}
+
+fn label_pointer() -> String {
+    format!("/metadata/labels/{}", names::CLAIM_UID_LABEL.replace('/', "~1"))
+}
+
+/// What the host's controller reads of a secret: one key for data, everything for registry credentials.
+fn content(part: Part, data: Option<BTreeMap<String, ByteString>>) -> Option<BTreeMap<String, ByteString>> {
+    let mut data = data.unwrap_or_default();
+    if part == Part::Pull {
+        return (!data.is_empty()).then_some(data);
+    }
+    let (key, value) = data.remove_entry(part.field()).or_else(|| data.remove_entry("value"))?;
+    Some(BTreeMap::from([(key, value)]))
+}
+
+fn body(copy: &Copy<'_>, version: &Version, type_: Option<&str>, data: &BTreeMap<String, ByteString>) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": copy.at.name,
+            "namespace": copy.at.namespace,
+            "labels": {
+                names::CLAIM_UID_LABEL: copy.claim,
+                names::ENVIRONMENT_LABEL: names::ENVIRONMENT_BAREMETAL,
+            },
+            "annotations": { names::SOURCE_VERSION_ANNOTATION: version.resource_version },
+            "ownerReferences": [{
+                "apiVersion": "metal3.io/v1alpha1",
+                "kind": "BareMetalHost",
+                "name": copy.host,
+                "uid": copy.host_uid,
+            }],
+        },
+        "type": type_.unwrap_or("Opaque"),
+        "data": data,
+    })
+}

@@ -1,0 +1,153 @@
+//! Writes hosts: read live, judge, one patch that names the version it was based on.
+//!
+//! The host's controller rewrites the status of its hosts all the time, so a patch may meet a newer version without
+//! anything having changed that matters: it is judged again and sent again, a few times, before the pass is given up.
+
+use std::sync::Arc;
+
+use api::key::ObjectKey;
+use api::views::BareMetalHost;
+use kit::class::{Class, Classify};
+use kit::feed::{Feed, Version};
+use kit::write::{self, Target, Writer};
+use kube::core::DynamicObject;
+use kube::{Api, Client};
+use serde_json::Value;
+
+use crate::facts::{HostFacts, Hosts};
+
+/// How often a host is judged again because its version moved on.
+const TRIES: usize = 3;
+
+/// What is to be done with a host, now that it was read.
+pub enum Edit<R> {
+    /// It is as it should be.
+    Nothing,
+    /// This changes it.
+    Patch(Value),
+    /// It must not be touched.
+    Refuse(R),
+}
+
+/// How an attempt to change a host ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Touched<R> {
+    /// It was changed.
+    Changed,
+    /// It was as it should be.
+    Unchanged,
+    /// It is not there.
+    Gone,
+    /// It must not be touched.
+    Refused(R),
+}
+
+/// Why a host could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server did not give it.
+    #[error("read BareMetalHost {key}")]
+    Read {
+        /// The host.
+        key: ObjectKey,
+        /// The server's words.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The server did not take the change.
+    #[error(transparent)]
+    Write(#[from] write::Error),
+    /// Its version moved on at every attempt.
+    #[error("BareMetalHost {0} changes faster than it can be written")]
+    Contended(ObjectKey),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Read { source, .. } => source.class(),
+            Self::Write(error) => error.class(),
+            Self::Contended(_) => Class::Stale,
+        }
+    }
+}
+
+/// A host as it was read a moment ago.
+pub struct Live {
+    /// Its version.
+    pub version: Version,
+    /// What decisions use of it.
+    pub facts: Arc<HostFacts>,
+}
+
+/// Reads and writes hosts.
+#[derive(Clone)]
+pub struct Hand {
+    writer: Writer,
+    hosts: Feed<Hosts>,
+}
+
+impl Hand {
+    /// A hand that writes through `writer` and tells the feed of hosts about it.
+    #[must_use]
+    pub fn new(writer: Writer, hosts: Feed<Hosts>) -> Self {
+        Self { writer, hosts }
+    }
+
+    fn client(&self) -> Client {
+        self.writer.client().clone()
+    }
+
+    /// The host as it is now; `None` when it is not there.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub async fn read(&self, key: &ObjectKey) -> Result<Option<Live>, Error> {
+        let api: Api<BareMetalHost> = Api::namespaced(self.client(), key.namespace().unwrap_or_default());
+        let found = api
+            .get_opt(key.name())
+            .await
+            .map_err(|source| Error::Read { key: key.clone(), source: Box::new(source) })?;
+        Ok(found.map(|host| Live { version: Version::of(&host), facts: Arc::new(HostFacts::of(host)) }))
+    }
+
+    /// The whole status of the host as it is now, in the server's words.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub async fn status(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
+        let resource = self.hosts.kind().resource();
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client(), key.namespace().unwrap_or_default(), &resource);
+        let found = api
+            .get_opt(key.name())
+            .await
+            .map_err(|source| Error::Read { key: key.clone(), source: Box::new(source) })?;
+        Ok(found.map(|mut host| host.data.get_mut("status").map(Value::take).unwrap_or_default()))
+    }
+
+    /// Changes the host as `judge` says, of the host as it is now.
+    ///
+    /// # Errors
+    /// What the server said, or that the host never stood still.
+    pub async fn change<R>(&self, key: &ObjectKey, judge: impl Fn(&HostFacts) -> Edit<R>) -> Result<Touched<R>, Error> {
+        for _ in 0..TRIES {
+            let Some(live) = self.read(key).await? else { return Ok(Touched::Gone) };
+            let body = match judge(&live.facts) {
+                Edit::Nothing => return Ok(Touched::Unchanged),
+                Edit::Refuse(why) => return Ok(Touched::Refused(why)),
+                Edit::Patch(body) => body,
+            };
+            let target = Target { kind: self.hosts.kind(), key: key.clone(), uid: live.facts.uid.clone() };
+            match self.writer.merge(&target, body, Some(&live.version)).await {
+                Ok(version) => {
+                    self.hosts.wrote(key, &version);
+                    return Ok(Touched::Changed);
+                }
+                Err(write::Error::Changed { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Contended(key.clone()))
+    }
+}

@@ -1,0 +1,79 @@
+//! What one process remembers of claims between two passes. Losing it costs a repeated look, never a host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kit::feed::Version;
+
+use crate::parts::{Fault, Part};
+use crate::words::Tell;
+
+/// The faults of each claim, by its uid.
+type ByClaim = BTreeMap<Box<str>, BTreeMap<Part, (Version, Fault)>>;
+
+/// Secrets that could not be used, by claim and part, with the version that was tried.
+#[derive(Debug, Default)]
+pub struct Faults {
+    known: Mutex<ByClaim>,
+}
+
+impl Faults {
+    fn known(&self) -> MutexGuard<'_, ByClaim> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is wrong with this version of a part's secret.
+    #[must_use]
+    pub fn of(&self, claim: &str, part: Part, version: &Version) -> Option<Fault> {
+        self.known().get(claim)?.get(&part).filter(|(tried, _)| tried == version).map(|(_, fault)| *fault)
+    }
+
+    /// Remembers that this version of a part's secret cannot be used.
+    pub fn note(&self, claim: &str, part: Part, version: Version, fault: Fault) {
+        self.known().entry(claim.into()).or_default().insert(part, (version, fault));
+    }
+
+    /// Forgets a part.
+    pub fn forget(&self, claim: &str, part: Part) {
+        let mut known = self.known();
+        if let Some(parts) = known.get_mut(claim) {
+            parts.remove(&part);
+            if parts.is_empty() {
+                known.remove(claim);
+            }
+        }
+    }
+
+    /// Forgets a claim.
+    pub fn forget_claim(&self, claim: &str) {
+        self.known().remove(claim);
+    }
+}
+
+/// What was already told about each claim, so that it is told once.
+#[derive(Debug, Default)]
+pub struct Told {
+    said: Mutex<BTreeMap<Box<str>, BTreeSet<Tell>>>,
+}
+
+impl Told {
+    fn said(&self) -> MutexGuard<'_, BTreeMap<Box<str>, BTreeSet<Tell>>> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was told about a claim.
+    #[must_use]
+    pub fn about(&self, claim: &str) -> BTreeSet<Tell> {
+        self.said().get(claim).cloned().unwrap_or_default()
+    }
+
+    /// Remembers that it was told.
+    pub fn note(&self, claim: &str, tell: Tell) {
+        self.said().entry(claim.into()).or_default().insert(tell);
+    }
+
+    /// Forgets a claim.
+    pub fn forget(&self, claim: &str) {
+        self.said().remove(claim);
+    }
+}

@@ -1,0 +1,87 @@
+//! Thinks: which labels and annotations of a host its tenant may see, and keeping them on the claim.
+//!
+//! What may be seen stands in the claim's status, where only Berth writes. It is also put on the claim itself, so that
+//! people can select by it; there a key that the tenant has set is left alone.
+
+use std::collections::BTreeMap;
+
+use api::own::HostMetadata;
+
+use crate::facts::HostFacts;
+use crate::observe::Snapshot;
+
+/// The labels and annotations that Berth keeps on a claim: all of them, or they are taken away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mirror {
+    /// The labels.
+    pub labels: BTreeMap<String, String>,
+    /// The annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Domains whose keys mean something to a program: never shown, whatever a policy says.
+const RESERVED: [&str; 4] = ["metal3.io", "kubernetes.io", "k8s.io", "x-k8s.io"];
+
+fn is_reserved(key: &str) -> bool {
+    let Some((domain, _)) = key.split_once('/') else { return RESERVED.contains(&key) };
+    RESERVED
+        .iter()
+        .any(|reserved| domain == *reserved || domain.strip_suffix(reserved).is_some_and(|d| d.ends_with('.')))
+}
+
+/// The metadata of the host that the claim's tenant may see.
+#[must_use]
+pub fn visible(s: &Snapshot, host: &HostFacts) -> HostMetadata {
+    // Without a word of any policy a tenant sees what it named itself.
+    let asked = |key: &str| s.claim.selector.as_ref().is_ok_and(|selector| selector.keys().any(|asked| asked == key));
+    let shows_label = |key: &str| if s.grant.copies_metadata { s.grant.shows_label(key) } else { asked(key) };
+    let labels = host.labels.iter().filter(|(key, _)| !is_reserved(key) && shows_label(key));
+    let annotations = host.annotations.iter().filter(|(key, value)| {
+        !is_reserved(key) && s.grant.shows_annotation(key) && value.chars().count() <= HostMetadata::ANNOTATION_CHARS
+    });
+    HostMetadata {
+        labels: labels.map(|(key, value)| (key.to_string(), value.to_string())).take(HostMetadata::LABELS).collect(),
+        annotations: annotations
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .take(HostMetadata::ANNOTATIONS)
+            .collect(),
+    }
+}
+
+/// What has to be written on the claim so that it shows what may be seen; `None` when it does.
+#[must_use]
+pub fn due(s: &Snapshot, host: Option<&HostFacts>) -> Option<Mirror> {
+    let visible = host.map(|host| visible(s, host)).unwrap_or_default();
+    let before = s.claim.status.host_metadata.clone().unwrap_or_default();
+    let labels = Side { now: &visible.labels, before: &before.labels, on_claim: &s.claim.labels };
+    let annotations = Side { now: &visible.annotations, before: &before.annotations, on_claim: &s.claim.annotations };
+    (labels.is_due() || annotations.is_due()).then(|| Mirror { labels: labels.ours(), annotations: annotations.ours() })
+}
+
+/// Labels or annotations: what may be seen, what could be seen before, and what the claim carries.
+struct Side<'s> {
+    now: &'s BTreeMap<String, String>,
+    before: &'s BTreeMap<String, String>,
+    on_claim: &'s BTreeMap<Box<str>, Box<str>>,
+}
+
+impl Side<'_> {
+    /// What may be seen and is not the tenant's own: absent on the claim, or there as we had put it.
+    fn ours(&self) -> BTreeMap<String, String> {
+        let mine = |key: &str, value: &str| match self.on_claim.get(key) {
+            None => true,
+            Some(there) => **there == *value || self.before.get(key).is_some_and(|before| **there == **before),
+        };
+        self.now.iter().filter(|(key, value)| mine(key, value)).map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    fn is_due(&self) -> bool {
+        let missing =
+            |(key, value): (&String, &String)| self.on_claim.get(key.as_str()).is_none_or(|there| **there != **value);
+        // The status is written right after, so what it still shows has not been taken away yet.
+        let gone = |(key, value): (&String, &String)| {
+            !self.now.contains_key(key) && self.on_claim.get(key.as_str()).is_some_and(|there| **there == **value)
+        };
+        self.ours().iter().any(missing) || self.before.iter().any(gone)
+    }
+}

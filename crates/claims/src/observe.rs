@@ -1,0 +1,267 @@
+//! Gathers one snapshot: from the indexes, and live where an index that lags could cost a host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::key::ObjectKey;
+use api::own::BAREMETAL;
+use jiff::Timestamp;
+use kit::feed::{Seen, Version};
+use kit::write::Target;
+
+use crate::apply::Error;
+use crate::config::Config;
+use crate::facts::{ClaimFacts, ClusterFacts, HardwareFacts, SecretRef};
+use crate::parts::{Part, Progress};
+use crate::room::Claims;
+use crate::standing::{Found, Standing, standing};
+use crate::words::Tell;
+use crate::yard::{Grant, Offer, Unbound};
+
+/// One claim at one moment, with everything that a decision about it needs.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Where the claim is.
+    pub key: ObjectKey,
+    /// When this was read.
+    pub now: Timestamp,
+    /// How the room is set up.
+    pub config: Arc<Config>,
+    /// The kind, as it is served.
+    pub kind: kit::kinds::Kind,
+    /// The claim.
+    pub claim: Arc<ClaimFacts>,
+    /// The version of the claim that was read.
+    pub version: Version,
+    /// What is wrong with its spec.
+    pub problem: Option<Box<str>>,
+    /// The cluster it belongs to.
+    pub cluster: Option<Arc<ClusterFacts>>,
+    /// Every host whose reference names the claim, whatever the uid.
+    pub hosts: Vec<Found>,
+    /// What inspection found in the bound host, where an object of its own says so.
+    pub hardware: Option<Arc<HardwareFacts>>,
+    /// What policies let the claim do with its host.
+    pub grant: Grant,
+    /// The host that the claim may bind.
+    pub offer: Option<Offer>,
+    /// Why there is none.
+    pub unbound: Option<Unbound>,
+    /// How far its secrets have come, when there is a host.
+    pub parts: BTreeMap<Part, Progress>,
+    /// Every copy made for it.
+    pub copies: BTreeSet<ObjectKey>,
+    /// What people were told about it already.
+    pub told: BTreeSet<Tell>,
+    /// The version that this pass itself made of the claim.
+    made: Arc<Mutex<Option<Version>>>,
+}
+
+impl Snapshot {
+    /// How the claim stands with its host.
+    #[must_use]
+    pub fn standing(&self) -> Standing<'_> {
+        standing(&self.key, &self.claim, &self.hosts)
+    }
+
+    /// The host that counts.
+    #[must_use]
+    pub fn bound(&self) -> Option<&Found> {
+        match self.standing() {
+            Standing::Bound { host, .. } => Some(host),
+            Standing::Free | Standing::Lost { .. } => None,
+        }
+    }
+
+    /// Whether the bound host is in the claim's own namespace.
+    #[must_use]
+    pub fn is_at_home(&self) -> bool {
+        self.bound().is_some_and(|host| host.key.namespace() == self.key.namespace())
+    }
+
+    /// Whether the claim must be left alone.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.claim.is_paused() || self.cluster.as_ref().is_some_and(|cluster| cluster.paused)
+    }
+
+    /// The version of the claim that this pass knows: the one it read, or the one it made of it.
+    #[must_use]
+    pub fn latest(&self) -> Version {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_else(|| self.version.clone())
+    }
+
+    /// This pass made a version of the claim.
+    pub(crate) fn wrote(&self, version: Version) {
+        *self.made.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
+    }
+
+    /// The claim, to write to.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        Target { kind: self.kind.clone(), key: self.key.clone(), uid: self.claim.uid.clone() }
+    }
+}
+
+impl Claims {
+    /// Gathers the snapshot of a claim; `None` when it is gone or not of our kind.
+    ///
+    /// # Errors
+    /// When an index is behind our own write, or a live read failed.
+    pub(crate) async fn gather(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
+        let world = &self.world;
+        let claim = match world.claims.get(key) {
+            Seen::At(claim) if claim.spec.kind == BAREMETAL => claim,
+            Seen::At(_) | Seen::Absent => return Ok(None),
+            Seen::Behind => return Err(Error::Behind),
+        };
+        let Some(version) = world.claims.version(key, &claim) else { return Err(Error::Behind) };
+        let mut hosts = self.named(key)?;
+        if let Standing::Free | Standing::Lost { .. } = standing(key, &claim, &hosts) {
+            self.look(&claim, &mut hosts).await?;
+        }
+        let problem = claim.problem.clone().or_else(|| claim.selector.as_ref().err().cloned());
+        let cluster = claim.cluster.as_deref().and_then(|name| {
+            match world.clusters.get(&ObjectKey::namespaced(key.namespace().unwrap_or_default(), name)) {
+                Seen::At(cluster) => Some(cluster),
+                Seen::Absent | Seen::Behind => None,
+            }
+        });
+        let mut snapshot = Snapshot {
+            key: key.clone(),
+            now,
+            config: Arc::clone(&self.config),
+            kind: world.claims.kind(),
+            claim,
+            version,
+            problem,
+            cluster,
+            hosts,
+            hardware: None,
+            grant: Grant::default(),
+            offer: None,
+            unbound: None,
+            parts: BTreeMap::new(),
+            copies: BTreeSet::new(),
+            told: BTreeSet::new(),
+            made: Arc::default(),
+        };
+        snapshot.told = self.told.about(&snapshot.claim.uid);
+        snapshot.copies =
+            self.world.secrets.by("claim", &snapshot.claim.uid).into_iter().map(|(copy, _)| copy).collect();
+        match snapshot.bound().cloned() {
+            Some(host) => self.furnish(&mut snapshot, &host)?,
+            None => self.match_up(&mut snapshot),
+        }
+        Ok(Some(snapshot))
+    }
+
+    /// The hosts whose reference names the claim.
+    fn named(&self, key: &ObjectKey) -> Result<Vec<Found>, Error> {
+        let held = self.yard().held(key.namespace().unwrap_or_default(), key.name());
+        let mut found = Vec::with_capacity(held.len());
+        for host in held {
+            match self.world.hosts.get(&host) {
+                Seen::At(facts) => found.push(Found { key: host, facts }),
+                Seen::Absent => {}
+                Seen::Behind => return Err(Error::Behind),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Looks live at the hosts that the status names when the index shows none of ours: an index that lags must not
+    /// make us believe that a host is lost, or take a second one.
+    async fn look(&self, claim: &ClaimFacts, hosts: &mut Vec<Found>) -> Result<(), Error> {
+        let bound = claim.status.bare_metal_host.as_ref().map(|host| (&host.namespace, &host.name));
+        let chosen = claim.status.selected_host.as_ref().map(|host| (&host.namespace, &host.name));
+        let named: BTreeSet<ObjectKey> = bound
+            .into_iter()
+            .chain(chosen)
+            .map(|(namespace, name)| ObjectKey::namespaced(namespace.as_str(), name.as_str()))
+            .collect();
+        for key in named {
+            if self.world.hosts.get(&key) == Seen::Behind {
+                return Err(Error::Behind);
+            }
+            if let Some(live) = self.hand.read(&key).await? {
+                hosts.retain(|found| found.key != key);
+                hosts.push(Found { key, facts: live.facts });
+            }
+        }
+        Ok(())
+    }
+
+    /// What belongs to a claim with a host.
+    fn furnish(&self, snapshot: &mut Snapshot, host: &Found) -> Result<(), Error> {
+        let tenant = snapshot.key.namespace().unwrap_or_default();
+        snapshot.grant = self.yard().grant(tenant, &host.key, &host.facts);
+        snapshot.hardware = match self.world.hardware.get(&host.key) {
+            Seen::At(hardware) => Some(hardware),
+            Seen::Absent | Seen::Behind => None,
+        };
+        for part in Part::ALL {
+            let progress = self.progress(snapshot, host, part)?;
+            snapshot.parts.insert(part, progress);
+        }
+        Ok(())
+    }
+
+    /// What belongs to a claim without one.
+    fn match_up(&self, snapshot: &mut Snapshot) {
+        let rests = snapshot.is_paused() || snapshot.problem.is_some();
+        let mut yard = self.yard();
+        let mut woken = yard.rest(&snapshot.key, rests, snapshot.now);
+        if snapshot.claim.deleting || rests {
+            return self.wake(woken);
+        }
+        if let Some(chosen) = &snapshot.claim.status.selected_host {
+            // After a restart nobody remembers for whom the host was kept; the claim does.
+            woken.extend(yard.keep(&snapshot.key, &chosen.key(), snapshot.now).into_iter().flatten());
+        }
+        snapshot.offer = yard.offer(&snapshot.key);
+        if let Some(offer) = &snapshot.offer {
+            if let Seen::At(facts) = self.world.hosts.get(&offer.host) {
+                snapshot.grant = yard.grant(snapshot.key.namespace().unwrap_or_default(), &offer.host, &facts);
+            }
+        } else {
+            snapshot.unbound = Some(yard.unbound(&snapshot.key, snapshot.now));
+        }
+        drop(yard);
+        woken.retain(|claim| *claim != snapshot.key);
+        self.wake(woken);
+    }
+
+    fn progress(&self, snapshot: &Snapshot, host: &Found, part: Part) -> Result<Progress, Error> {
+        let Some(name) = part.asked(&snapshot.claim) else { return Ok(Progress::NotAsked) };
+        let (home, place) = (snapshot.key.namespace().unwrap_or_default(), host.key.namespace().unwrap_or_default());
+        let source = match self.world.secrets.get(&ObjectKey::namespaced(home, name)) {
+            Seen::At(secret) => Some(secret),
+            Seen::Absent => None,
+            Seen::Behind => return Err(Error::Behind),
+        };
+        let missing = || Progress::Missing { name: name.into() };
+        let runs = host.facts.image.is_some() || host.facts.custom_deploy.is_some();
+        if home == place {
+            let at = SecretRef { name: name.into(), namespace: Some(place.into()) };
+            return Ok(if source.is_some() || runs { Progress::Ready { at } } else { missing() });
+        }
+        let at =
+            SecretRef { name: part.copy(host.key.name(), &snapshot.claim.uid).into(), namespace: Some(place.into()) };
+        let copy = match self.world.secrets.get(&ObjectKey::namespaced(place, at.name.clone())) {
+            Seen::At(copy) => Some(copy),
+            Seen::Absent => None,
+            Seen::Behind => return Err(Error::Behind),
+        };
+        let ours = copy.as_ref().is_some_and(|copy| copy.claim.as_deref() == Some(&*snapshot.claim.uid));
+        let Some(source) = source else {
+            // What was handed over stays: the tenant may clean up once the machine runs.
+            return Ok(if ours && runs { Progress::Ready { at } } else { missing() });
+        };
+        if let Some(fault) = self.faults.of(&snapshot.claim.uid, part, &source.version) {
+            return Ok(Progress::Unusable { name: name.into(), fault });
+        }
+        let fresh = copy.is_some_and(|copy| copy.source.as_deref() == Some(&*source.version.resource_version));
+        Ok(if ours && fresh { Progress::Ready { at } } else { Progress::Due { at } })
+    }
+}

@@ -1,0 +1,220 @@
+//! Thinks: how a host goes back. Nothing here asks a policy: a tenant who lost access can still leave.
+
+use std::time::Duration;
+
+use api::names::claims as names;
+use api::own::OnHostFailure;
+use jiff::Timestamp;
+
+use crate::decide::{RELEASE_CHECK, Step};
+use crate::facts::{Consumer, HostFacts};
+use crate::names::reuse_value;
+use crate::observe::Snapshot;
+use crate::standing::{Found, Standing};
+use crate::status::PROVISIONED;
+use crate::wish::{After, CLUSTER_GROUP, Leave};
+
+/// A host that failed a tenant is not offered to it again for this long.
+const AVOID: Duration = Duration::from_secs(24 * 60 * 60);
+/// So many failed deployments are enough to try another host.
+const FAILURES: i64 = 3;
+/// A host that cannot be registered for this long is as good as failed.
+const REGISTRATION: Duration = Duration::from_secs(10 * 60);
+/// A claim tries so many other hosts, then it waits for a person.
+pub const REPLACEMENTS: i32 = 3;
+
+/// Why a host goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The claim is being deleted.
+    Delete,
+    /// The claim has another host.
+    Extra,
+    /// The host failed the claim, which wants another one.
+    Replace,
+}
+
+/// What a host that goes back waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Its controller takes off what ran there.
+    Cleaning,
+    /// Its controller failed to.
+    Failed {
+        /// The class of the failure.
+        class: Box<str>,
+    },
+    /// Somebody has detached it from its controller.
+    Detached,
+    /// It runs what nobody deployed, and is still powered on.
+    PoweredOn,
+}
+
+/// The plan for a claim that is being deleted.
+#[must_use]
+pub fn decide(s: &Snapshot) -> Vec<Step> {
+    if !s.claim.has_finalizer() {
+        return Vec::new();
+    }
+    // The object goes on living elsewhere, and its host with it.
+    if s.claim.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_some() {
+        return vec![Step::Unfinalize];
+    }
+    if s.is_paused() {
+        return Vec::new();
+    }
+    match s.standing() {
+        Standing::Bound { host, extras } => {
+            let mut plan = Vec::new();
+            for extra in extras {
+                plan.extend(
+                    give_back(s, extra, Purpose::Extra).into_iter().filter(|step| !matches!(step, Step::Wait { .. })),
+                );
+            }
+            plan.extend(give_back(s, host, Purpose::Delete));
+            plan
+        }
+        Standing::Lost { .. } | Standing::Free if s.copies.is_empty() => vec![Step::Unfinalize],
+        Standing::Lost { .. } | Standing::Free => {
+            vec![Step::Prune { copies: s.copies.iter().cloned().collect() }, Step::Unfinalize]
+        }
+    }
+}
+
+/// The plan for one host that goes back.
+#[must_use]
+pub fn give_back(s: &Snapshot, host: &Found, purpose: Purpose) -> Vec<Step> {
+    let claim = &s.claim;
+    if purpose == Purpose::Replace
+        && claim.status.selected_host.as_ref().is_some_and(|selected| selected.key() == host.key)
+    {
+        return vec![Step::Count];
+    }
+    let wish = Leave {
+        uid: claim.uid.clone(),
+        fast_track: s.config.fast_track,
+        keep_cleaning: purpose == Purpose::Delete && keeps_disks(s, &host.facts),
+        replacing: purpose == Purpose::Replace,
+    };
+    if wish.patch(&host.facts).is_some() {
+        return vec![Step::Clear { host: host.key.clone(), wish }];
+    }
+    if blocked(&host.facts).is_some() && !is_forced(&host.facts) {
+        let until = s.now.checked_add(RELEASE_CHECK).unwrap_or(s.now);
+        return vec![Step::Wait { until }];
+    }
+    let after = after(s, &host.facts, purpose);
+    vec![Step::DropCopies { host: host.key.clone() }, Step::LetGo { host: host.key.clone(), after, purpose }]
+}
+
+/// What a host waits for before it may be let go; `None` when it is clean.
+#[must_use]
+pub fn blocked(host: &HostFacts) -> Option<Block> {
+    if host.image.is_some() || host.custom_deploy.is_some() {
+        return Some(Block::Cleaning);
+    }
+    if host.annotation(names::DETACHED_ANNOTATION).is_some() || &*host.operational == "detached" {
+        return Some(Block::Detached);
+    }
+    match &*host.state {
+        "" | "unmanaged" | "registering" | "match profile" | "inspecting" | "ready" | "available" => None,
+        "externally provisioned" if host.powered_on == Some(false) => None,
+        "externally provisioned" => Some(Block::PoweredOn),
+        _ => Some(match &host.error {
+            Some(class) => Block::Failed { class: class.clone() },
+            None => Block::Cleaning,
+        }),
+    }
+}
+
+/// Whether the administrator ordered to let the host go as it is.
+#[must_use]
+pub fn is_forced(host: &HostFacts) -> bool {
+    host.annotation(names::FORCE_RELEASE_ANNOTATION).is_some()
+}
+
+fn after(s: &Snapshot, host: &HostFacts, purpose: Purpose) -> After {
+    if is_forced(host) {
+        return After::Quarantine;
+    }
+    let tenant: Box<str> = s.key.namespace().unwrap_or_default().into();
+    let failed = purpose == Purpose::Replace || s.claim.annotation(names::UNHEALTHY_ANNOTATION).is_some();
+    if failed {
+        return After::Avoid { tenant, until: later(s.now, AVOID) };
+    }
+    match reuse_group(s).filter(|_| purpose == Purpose::Delete) {
+        Some(group) => After::Reserve {
+            keeper: keeper(s),
+            label: reuse_value(&tenant, group).into(),
+            group: format!("{tenant}/{group}").into(),
+            until: later(s.now, s.config.reuse_ttl),
+        },
+        None => After::Free,
+    }
+}
+
+/// The group whose next claim should get the host; none when its cluster goes away as a whole.
+fn reuse_group(s: &Snapshot) -> Option<&str> {
+    let group = s.claim.spec.node_reuse.as_deref()?;
+    (!s.cluster.as_ref().is_some_and(|cluster| cluster.deleting)).then_some(group)
+}
+
+fn keeps_disks(s: &Snapshot, host: &HostFacts) -> bool {
+    reuse_group(s).is_some() && s.grant.cleaning_override && host.cleaning.as_deref() == Some("disabled")
+}
+
+/// Who keeps a host between two claims: the cluster, or the tenant's namespace when there is none.
+fn keeper(s: &Snapshot) -> Consumer {
+    let namespace: Box<str> = s.key.namespace().unwrap_or_default().into();
+    match &s.cluster {
+        Some(cluster) => Consumer {
+            group: CLUSTER_GROUP.into(),
+            kind: "Cluster".into(),
+            namespace,
+            name: cluster.name.clone(),
+            uid: cluster.uid.clone(),
+        },
+        None => Consumer {
+            group: "".into(),
+            kind: "Namespace".into(),
+            namespace: "".into(),
+            name: namespace,
+            uid: "".into(),
+        },
+    }
+}
+
+fn later(now: Timestamp, pause: Duration) -> Box<str> {
+    now.checked_add(pause).unwrap_or(now).to_string().into()
+}
+
+/// Whether the host is on its way back because it failed the claim, or should be.
+#[must_use]
+pub fn is_replacing(s: &Snapshot, host: &HostFacts) -> bool {
+    host.annotation(names::REPLACING_ANNOTATION) == Some(&*s.claim.uid) || has_failed(s, host)
+}
+
+fn has_failed(s: &Snapshot, host: &HostFacts) -> bool {
+    may_replace(s, host) && (host.fail_count >= FAILURES || registration_ends(s, host).is_some_and(|end| end <= s.now))
+}
+
+/// When a host that cannot be registered will have failed, so that somebody looks then.
+#[must_use]
+pub fn failure_check(s: &Snapshot, host: &HostFacts) -> Option<Timestamp> {
+    registration_ends(s, host).filter(|end| may_replace(s, host) && *end > s.now)
+}
+
+fn may_replace(s: &Snapshot, host: &HostFacts) -> bool {
+    s.claim.spec.on_host_failure == OnHostFailure::Replace
+        && host.error.is_some()
+        && !host.is_provisioned()
+        && s.claim.status.replacements.unwrap_or_default() < REPLACEMENTS
+}
+
+fn registration_ends(s: &Snapshot, host: &HostFacts) -> Option<Timestamp> {
+    if host.error.as_deref() != Some("registration error") {
+        return None;
+    }
+    let said = s.claim.status.conditions.iter().find(|c| c.type_ == PROVISIONED && c.reason == "HostError")?;
+    said.last_transition_time.0.checked_add(REGISTRATION).ok()
+}

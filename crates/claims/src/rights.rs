@@ -1,0 +1,95 @@
+//! What the room asks of the API server.
+
+use kit::rights::{Reach, Right};
+
+/// The rights of this room. Hosts are changed, never made or deleted, and their status is their controller's.
+pub const RIGHTS: &[Right] = &[
+    Right {
+        group: "metal3.io",
+        resources: &["hostclaims"],
+        verbs: &["get", "list", "watch", "patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: follow every claim; apply: its finalizer, its requests and the metadata its tenant may see",
+    },
+    Right {
+        group: "metal3.io",
+        resources: &["hostclaims/status"],
+        verbs: &["patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "status: which host was chosen and how it is doing",
+    },
+    Right {
+        group: "metal3.io",
+        resources: &["baremetalhosts"],
+        verbs: &["get", "list", "watch", "patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: follow every host; apply: bind, drive and give back",
+    },
+    Right {
+        group: "metal3.io",
+        resources: &["hardwaredata"],
+        verbs: &["list", "watch", "patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: the hardware that selectors ask for; apply: the labels that policies open",
+    },
+    Right {
+        group: "metal3.io",
+        resources: &["hostdeploypolicies"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: who may use which hosts",
+    },
+    Right {
+        group: "metal3.io",
+        resources: &["hostdeploypolicies/status"],
+        verbs: &["patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "status: whether a policy can be used and how many hosts it gave",
+    },
+    Right {
+        group: "",
+        resources: &["secrets"],
+        verbs: &["get", "list", "watch", "create", "patch", "delete"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "apply: copy what a claim hands to its host into the host's namespace, and delete it again",
+    },
+    Right {
+        group: "",
+        resources: &["namespaces"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: the labels that policies and quotas select by",
+    },
+    Right {
+        group: "berth.dev",
+        resources: &["hostclaimquotas"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: how many hosts tenants may hold",
+    },
+    Right {
+        group: "berth.dev",
+        resources: &["hostclaimquotas/status"],
+        verbs: &["patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "status: how many they hold",
+    },
+    Right {
+        group: "cluster.x-k8s.io",
+        resources: &["clusters"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: whether a claim's cluster is paused or being deleted",
+    },
+];

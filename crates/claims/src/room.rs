@@ -1,0 +1,213 @@
+//! The room itself: what it holds, how it is driven, and what wakes it.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use api::own::HostClaimStatus;
+use jiff::Timestamp;
+use kit::clock::Clock;
+use kit::events::Events;
+use kit::feed::Version;
+use kit::manager::{self, Manager, Stage};
+use kit::queue::{Priority, Work};
+use kit::room::{Driver, Flow, Notice, Report, Room, Trouble, Violation};
+use kit::write::Writer;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::apply::Error;
+use crate::config::Config;
+use crate::copies::Copies;
+use crate::decide::{self, Step};
+use crate::facts::World;
+use crate::guard;
+use crate::hand::Hand;
+use crate::memory::{Faults, Told};
+use crate::observe::Snapshot;
+use crate::status;
+use crate::yard::Yard;
+
+/// How exactly cool-downs and reservations end.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The yard, shared between whoever tells it news and whoever asks it. Never held over an await.
+pub type SharedYard = Arc<Mutex<Yard>>;
+
+/// The room of claims on bare-metal hosts.
+pub struct Claims {
+    pub(crate) world: World,
+    pub(crate) config: Arc<Config>,
+    pub(crate) writer: Writer,
+    /// Writes what tenants may see of a host onto their claims; a name of its own, so that nothing else is taken over.
+    pub(crate) mirror: Writer,
+    pub(crate) hand: Hand,
+    pub(crate) copies: Copies,
+    pub(crate) events: Events,
+    pub(crate) faults: Faults,
+    pub(crate) told: Told,
+    yard: SharedYard,
+    work: OnceLock<Arc<Work<ObjectKey>>>,
+}
+
+impl Claims {
+    fn new(manager: &Manager, world: World, config: Arc<Config>, yard: SharedYard) -> Self {
+        let writer = Writer::new(manager.client().clone(), Self::NAME);
+        Self {
+            hand: Hand::new(writer.clone(), world.hosts.clone()),
+            copies: Copies::new(writer.clone(), world.secrets.clone()),
+            mirror: Writer::new(manager.client().clone(), "claims-mirror"),
+            events: Events::new(manager.client().clone(), Self::NAME, Some(manager.instance().to_owned())),
+            faults: Faults::default(),
+            told: Told::default(),
+            work: OnceLock::new(),
+            world,
+            config,
+            writer,
+            yard,
+        }
+    }
+
+    /// The yard; never to be held over an await.
+    pub(crate) fn yard(&self) -> MutexGuard<'_, Yard> {
+        lock(&self.yard)
+    }
+
+    /// Has these claims looked at.
+    pub(crate) fn wake(&self, claims: Vec<ObjectKey>) {
+        if let Some(work) = self.work.get() {
+            for claim in claims {
+                work.add_now(claim, Priority::Urgent);
+            }
+        }
+    }
+}
+
+pub(crate) fn lock(yard: &SharedYard) -> MutexGuard<'_, Yard> {
+    yard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Room for Claims {
+    const NAME: &'static str = "claims";
+    type Key = ObjectKey;
+    type Snapshot = Snapshot;
+    type Step = Step;
+    type Status = HostClaimStatus;
+    type Error = Error;
+
+    async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
+        self.gather(key, now).await
+    }
+
+    fn decide(&self, snapshot: &Snapshot) -> Vec<Step> {
+        decide::decide(snapshot)
+    }
+
+    fn guard(&self, snapshot: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
+        guard::guard(snapshot, plan)
+    }
+
+    async fn apply(&self, snapshot: &Snapshot, step: Step) -> Result<Flow, Error> {
+        self.carry_out(snapshot, step).await
+    }
+
+    fn report<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        trouble: Option<&Trouble<Error>>,
+    ) -> Option<Report<'s, HostClaimStatus>> {
+        status::report(snapshot, trouble)
+    }
+
+    fn event(&self, transition: &kit::conditions::Transition) -> Option<Notice> {
+        status::event(transition)
+    }
+
+    fn wrote(&self, key: &ObjectKey, version: &Version) {
+        self.world.claims.wrote(key, version);
+    }
+}
+
+/// Adds the room to a manager.
+///
+/// # Errors
+/// When another room follows one of the kinds in a way that cannot be shared.
+pub fn mount(manager: &Manager, config: Config) -> Result<(), manager::Error> {
+    let (world, config) = (World::follow(manager)?, Arc::new(config));
+    let yard: SharedYard = Arc::new(Mutex::new(Yard::new(config.yard)));
+    let driver = Driver::new(manager, Claims::new(manager, world.clone(), config, Arc::clone(&yard)));
+    let work = driver.work();
+    // Set once, here; nobody else holds the room yet.
+    let _ = driver.room().work.set(Arc::clone(work));
+    wire(manager, &world, &yard, work);
+    let (timed, time, timers) = (Arc::clone(&yard), manager.clock().clone(), Arc::clone(work));
+    let (ready, keys, clock, queue) = (world.clone(), world.claims.clone(), manager.clock().clone(), Arc::clone(work));
+    let open = async move {
+        ready.settled().await;
+        for claim in lock(&yard).open(clock.now()) {
+            queue.add_now(claim, Priority::Background);
+        }
+    };
+    manager.drive(&driver, open, move |accepts| keys.keys(accepts));
+    manager.spawn(Stage::Decide, "claims clock", |stop| tick(timed, time, timers, stop));
+    Ok(())
+}
+
+/// Tells the yard every change, and has every claim looked at that it concerns.
+fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<ObjectKey>>) {
+    let teller = || (Arc::clone(yard), manager.clock().clone(), Arc::clone(work));
+    let (yard, clock, queue) = teller();
+    world.claims.observe(move |delta| {
+        let woken = lock(&yard).claim(&delta.key, delta.new.clone(), clock.now());
+        queue.add_now(delta.key.clone(), Priority::Urgent);
+        wake(&queue, woken);
+    });
+    let (yard, clock, queue) = teller();
+    world.hosts.observe(move |delta| wake(&queue, lock(&yard).host(&delta.key, delta.new.clone(), clock.now())));
+    let (yard, clock, queue) = teller();
+    world.hardware.observe(move |delta| wake(&queue, lock(&yard).hardware(&delta.key, delta.new.clone(), clock.now())));
+    let (yard, clock, queue) = teller();
+    world.policies.observe(move |delta| wake(&queue, lock(&yard).policy(&delta.key, delta.new.clone(), clock.now())));
+    let (yard, clock, queue) = teller();
+    world
+        .spaces
+        .observe(move |delta| wake(&queue, lock(&yard).space(delta.key.name(), delta.new.clone(), clock.now())));
+    let (yard, clock, queue) = teller();
+    world
+        .quotas
+        .observe(move |delta| wake(&queue, lock(&yard).quota(delta.key.name(), delta.new.clone(), clock.now())));
+    let (claims, queue) = (world.claims.clone(), Arc::clone(work));
+    world.secrets.observe(move |delta| {
+        wake(&queue, claims.by("secret", &delta.key.to_string()).into_iter().map(|(claim, _)| claim).collect());
+        let copied = [&delta.old, &delta.new].into_iter().flatten().find_map(|secret| secret.claim.as_deref());
+        if let Some(uid) = copied {
+            wake(&queue, claims.by("uid", uid).into_iter().map(|(claim, _)| claim).collect());
+        }
+    });
+    let (claims, queue) = (world.claims.clone(), Arc::clone(work));
+    world.clusters.observe(move |delta| {
+        wake(&queue, claims.by("cluster", &delta.key.to_string()).into_iter().map(|(claim, _)| claim).collect());
+    });
+}
+
+fn wake(queue: &Work<ObjectKey>, claims: Vec<ObjectKey>) {
+    for claim in claims {
+        queue.add_now(claim, Priority::Urgent);
+    }
+}
+
+/// Tells the yard that time has passed, when that matters to somebody.
+async fn tick(yard: SharedYard, clock: Clock, queue: Arc<Work<ObjectKey>>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(TICK) => {}
+        }
+        let now = clock.now();
+        let due = lock(&yard).due().is_some_and(|due| due <= now);
+        if due {
+            let woken = lock(&yard).tick(now);
+            wake(&queue, woken);
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! What a host should look like while it is ours, and when it goes back; each as the one patch that makes it so.
+//!
+//! A wish is compared with the host as it is, so a host that looks right costs nothing, and the same wish can be
+//! weighed first against the index and then against the object as it was read a moment before writing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::claims as names;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::facts::{Consumer, HostFacts, Image, SecretRef};
+use crate::names::{avoid_annotation, hex, short};
+use crate::parts::Part;
+
+/// The group of Clusters.
+pub const CLUSTER_GROUP: &str = "cluster.x-k8s.io";
+
+/// What the administrator had chosen on a host before it was bound; it comes back when the host is given back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Defaults {
+    /// Whether the host was to be powered on.
+    pub online: bool,
+    /// How its disks are cleaned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub automated_cleaning_mode: Option<Box<str>>,
+    /// Its user data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_data: Option<SecretRef>,
+    /// Its meta data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meta_data: Option<SecretRef>,
+    /// Its network data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_data: Option<SecretRef>,
+}
+
+impl Defaults {
+    /// The choices on record, or, when nothing is on record, those the host shows now. A reference to a copy is
+    /// never the administrator's choice.
+    #[must_use]
+    pub fn of(host: &HostFacts) -> Self {
+        let recorded =
+            host.annotations.get(names::INFRA_DEFAULTS_ANNOTATION).and_then(|text| serde_json::from_str(text).ok());
+        recorded.unwrap_or_else(|| {
+            let own = |part: Part| {
+                let at = host.data(part)?;
+                let copy = at.name.contains("-hc-") && at.name.ends_with(part.suffix());
+                (!copy).then(|| at.clone())
+            };
+            Self {
+                online: host.online,
+                automated_cleaning_mode: host.cleaning.clone(),
+                user_data: own(Part::UserData),
+                meta_data: own(Part::MetaData),
+                network_data: own(Part::NetworkData),
+            }
+        })
+    }
+
+    fn data(&self, part: Part) -> Option<&SecretRef> {
+        match part {
+            Part::UserData => self.user_data.as_ref(),
+            Part::MetaData => self.meta_data.as_ref(),
+            Part::NetworkData => self.network_data.as_ref(),
+            Part::Pull => None,
+        }
+    }
+}
+
+/// What runs on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Nothing: what is there is taken away.
+    Nothing,
+    /// This image, once the host has none.
+    Image(Image),
+    /// This custom deployment, once the host has none.
+    Custom(Box<str>),
+    /// Whatever is there now.
+    AsIs,
+}
+
+/// Where the host finds one part of its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// Here.
+    At(SecretRef),
+    /// Where the administrator had it.
+    Default,
+    /// Wherever it is now.
+    AsIs,
+}
+
+/// What becomes of an annotation that is either ours or somebody else's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// It is set unless somebody has set it.
+    Set,
+    /// Ours is taken away.
+    Unset,
+    /// It is left alone.
+    AsIs,
+}
+
+/// A host in the hands of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// The claim, as the host names it.
+    pub consumer: Consumer,
+    /// Whether the host is to be powered on.
+    pub online: bool,
+    /// What runs on it.
+    pub payload: Payload,
+    /// Its data.
+    pub data: BTreeMap<Part, Data>,
+    /// How its disks are cleaned; `None` is the administrator's way.
+    pub cleaning: Option<Box<str>>,
+    /// Reboots that are held, by the whole name of the host's annotation.
+    pub held: BTreeMap<String, String>,
+    /// A reboot to be done once: its id and the annotation's value.
+    pub reboot: Option<(Box<str>, Box<str>)>,
+    /// Whether the host is detached from its controller.
+    pub detached: Mark,
+    /// Whether the host's controller is told to leave it alone.
+    pub paused: Mark,
+    /// Whether a move of the namespace must wait for us.
+    pub block_move: bool,
+}
+
+impl Stay {
+    /// The patch that makes the host so; `None` when it is so.
+    #[must_use]
+    pub fn patch(&self, host: &HostFacts) -> Option<Value> {
+        let mut change = Change::default();
+        if host.consumer.as_ref() != Some(&self.consumer) {
+            change.spec("consumerRef", reference(&self.consumer));
+        }
+        let defaults = Defaults::of(host);
+        if !host.annotations.contains_key(names::INFRA_DEFAULTS_ANNOTATION) {
+            change.annotate(names::INFRA_DEFAULTS_ANNOTATION, serde_json::to_string(&defaults).ok());
+        }
+        if host.labels.contains_key(names::NODE_REUSE_LABEL) {
+            change.label(names::NODE_REUSE_LABEL, None);
+        }
+        change.drop_annotations(host, [names::REUSE_GROUP_ANNOTATION, names::REUSE_UNTIL_ANNOTATION]);
+        self.payload(host, &mut change);
+        let online = self.online || host.disable_power_off;
+        if host.online != online {
+            change.spec("online", json!(online));
+        }
+        for part in Part::DATA {
+            let at = match self.data.get(&part) {
+                Some(Data::At(at)) => Some(at),
+                Some(Data::Default) | None => defaults.data(part),
+                Some(Data::AsIs) => continue,
+            };
+            change.refer(host, part, at);
+        }
+        let cleaning = self.cleaning.as_ref().or(defaults.automated_cleaning_mode.as_ref());
+        if host.cleaning.as_ref() != cleaning {
+            change.spec("automatedCleaningMode", json!(cleaning));
+        }
+        let prefix = held_prefix(&self.consumer.uid);
+        let ours: BTreeSet<&str> =
+            host.annotations.keys().map(AsRef::as_ref).filter(|k| k.starts_with(&prefix)).collect();
+        for stale in ours.iter().filter(|key| !self.held.contains_key(**key)) {
+            change.annotate(stale, None);
+        }
+        for (key, value) in &self.held {
+            if host.annotation(key) != Some(value) {
+                change.annotate(key, Some(value.clone()));
+            }
+        }
+        if let Some((id, value)) = &self.reboot
+            && host.annotation(names::REBOOT_ID_ANNOTATION) != Some(id)
+        {
+            change.annotate(names::REBOOT_ANNOTATION, Some(value.to_string()));
+            change.annotate(names::REBOOT_ID_ANNOTATION, Some(id.to_string()));
+        }
+        match self.detached {
+            Mark::Set if host.annotation(names::DETACHED_ANNOTATION).is_none() => {
+                change.annotate(names::DETACHED_ANNOTATION, Some(names::DETACHED_BY_CLAIM.to_owned()));
+            }
+            Mark::Unset => change.drop_mark(host, names::DETACHED_ANNOTATION, names::DETACHED_BY_CLAIM),
+            Mark::Set | Mark::AsIs => {}
+        }
+        match self.paused {
+            Mark::Set if host.annotation(names::HOST_PAUSED_ANNOTATION).is_none() => {
+                change.annotate(names::HOST_PAUSED_ANNOTATION, Some(names::HOST_PAUSED_BY_CLAIM.to_owned()));
+            }
+            Mark::Unset => change.drop_mark(host, names::HOST_PAUSED_ANNOTATION, names::HOST_PAUSED_BY_CLAIM),
+            Mark::Set | Mark::AsIs => {}
+        }
+        match (self.block_move, host.annotation(names::BLOCK_MOVE_ANNOTATION).is_some()) {
+            (true, false) => change.annotate(names::BLOCK_MOVE_ANNOTATION, Some(String::new())),
+            (false, true) => change.annotate(names::BLOCK_MOVE_ANNOTATION, None),
+            (true, true) | (false, false) => {}
+        }
+        change.body()
+    }
+
+    fn payload(&self, host: &HostFacts, change: &mut Change) {
+        match &self.payload {
+            Payload::AsIs => {}
+            Payload::Nothing => change.clear_payload(host),
+            Payload::Image(image) if host.image.is_none() && host.custom_deploy.is_none() => {
+                change.spec("image", image.body());
+            }
+            Payload::Custom(method) if host.image.is_none() && host.custom_deploy.is_none() => {
+                change.spec("customDeploy", json!({"method": method}));
+            }
+            Payload::Image(_) | Payload::Custom(_) => {}
+        }
+    }
+}
+
+/// A host on its way back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leave {
+    /// The uid of the claim it leaves.
+    pub uid: Box<str>,
+    /// Whether a host that goes back stays powered on, for a faster next deployment.
+    pub fast_track: bool,
+    /// Whether the disks may stay as they are: a group that reuses the node asked for it and was allowed to.
+    pub keep_cleaning: bool,
+    /// Whether the host goes back because it failed this claim.
+    pub replacing: bool,
+}
+
+impl Leave {
+    /// The patch that takes everything of the claim off the host but the reference; `None` when nothing is left.
+    #[must_use]
+    pub fn patch(&self, host: &HostFacts) -> Option<Value> {
+        let mut change = Change::default();
+        let defaults = Defaults::of(host);
+        let cleaning =
+            if self.keep_cleaning { host.cleaning.as_ref() } else { defaults.automated_cleaning_mode.as_ref() };
+        if host.cleaning.as_ref() != cleaning {
+            change.spec("automatedCleaningMode", json!(cleaning));
+        }
+        change.clear_payload(host);
+        for part in Part::DATA {
+            change.refer(host, part, defaults.data(part));
+        }
+        let cleans = cleaning.is_none_or(|mode| &**mode != "disabled");
+        let online = host.disable_power_off || (self.fast_track && cleans);
+        if host.online != online {
+            change.spec("online", json!(online));
+        }
+        let prefix = held_prefix(&self.uid);
+        for key in host.annotations.keys().filter(|key| key.starts_with(&prefix)) {
+            change.annotate(key, None);
+        }
+        change.drop_annotations(host, [names::REBOOT_ID_ANNOTATION]);
+        change.drop_mark(host, names::DETACHED_ANNOTATION, names::DETACHED_BY_CLAIM);
+        change.drop_mark(host, names::HOST_PAUSED_ANNOTATION, names::HOST_PAUSED_BY_CLAIM);
+        if self.replacing && host.annotation(names::REPLACING_ANNOTATION) != Some(&*self.uid) {
+            change.annotate(names::REPLACING_ANNOTATION, Some(self.uid.to_string()));
+        }
+        change.body()
+    }
+}
+
+/// What a host carries once it is let go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Nothing: anybody may take it.
+    Free,
+    /// The administrator forced it out of a claim's hands, so nobody may take it unseen.
+    Quarantine,
+    /// It failed this tenant, which should not get it again before that time.
+    Avoid {
+        /// The tenant's namespace.
+        tenant: Box<str>,
+        /// Until then, as text.
+        until: Box<str>,
+    },
+    /// It is kept for the next claim of the same group.
+    Reserve {
+        /// Who keeps it, as the host names it.
+        keeper: Consumer,
+        /// The value of the label that other claims see.
+        label: Box<str>,
+        /// The group in words.
+        group: Box<str>,
+        /// Until then, as text.
+        until: Box<str>,
+    },
+}
+
+impl After {
+    /// The patch that lets the host go.
+    #[must_use]
+    pub fn patch(&self, host: &HostFacts) -> Value {
+        let mut change = Change::default();
+        change.spec("consumerRef", Value::Null);
+        change.drop_annotations(
+            host,
+            [
+                names::INFRA_DEFAULTS_ANNOTATION,
+                names::FORCE_RELEASE_ANNOTATION,
+                names::REPLACING_ANNOTATION,
+                names::REBOOT_ID_ANNOTATION,
+                names::BLOCK_MOVE_ANNOTATION,
+            ],
+        );
+        match self {
+            Self::Free => {}
+            Self::Quarantine => change.annotate(names::UNHEALTHY_ANNOTATION, Some("force-released".to_owned())),
+            Self::Avoid { tenant, until } => {
+                change.annotate(&avoid_annotation(tenant), Some(until.to_string()));
+            }
+            Self::Reserve { keeper, label, group, until } => {
+                change.spec("consumerRef", reference(keeper));
+                change.label(names::NODE_REUSE_LABEL, Some(label.to_string()));
+                change.annotate(names::REUSE_GROUP_ANNOTATION, Some(group.to_string()));
+                change.annotate(names::REUSE_UNTIL_ANNOTATION, Some(until.to_string()));
+            }
+        }
+        change.body().unwrap_or_default()
+    }
+}
+
+/// How the annotations begin by which a claim holds reboots on its host.
+#[must_use]
+pub fn held_prefix(uid: &str) -> String {
+    format!("{}/hc-{}-", names::REBOOT_ANNOTATION, short(uid))
+}
+
+/// The host's annotation for a reboot that the claim holds under `key`.
+#[must_use]
+pub fn held_name(uid: &str, key: &str) -> String {
+    let whole = format!("{}{key}", held_prefix(uid));
+    let name = whole.split_once('/').map_or("", |(_, name)| name);
+    if name.len() <= 63 { whole } else { format!("{}{}", held_prefix(uid), hex(key, 32)) }
+}
+
+fn reference(consumer: &Consumer) -> Value {
+    let version = match &*consumer.group {
+        "" => "v1".to_owned(),
+        CLUSTER_GROUP => format!("{CLUSTER_GROUP}/v1beta2"),
+        group => format!("{group}/v1alpha1"),
+    };
+    // A merge patch keeps what it does not name: what must go is named.
+    let named = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
+    json!({
+        "apiVersion": version,
+        "kind": consumer.kind,
+        "namespace": named(&consumer.namespace),
+        "name": consumer.name,
+        "uid": named(&consumer.uid),
+    })
+}
+
+/// A merge patch in the making.
+#[derive(Default)]
+struct Change {
+    spec: Map<String, Value>,
+    labels: Map<String, Value>,
+    annotations: Map<String, Value>,
+}
+
+impl Change {
+    fn spec(&mut self, field: &str, value: Value) {
+        self.spec.insert(field.to_owned(), value);
+    }
+
+    fn label(&mut self, key: &str, value: Option<String>) {
+        self.labels.insert(key.to_owned(), json!(value));
+    }
+
+    fn annotate(&mut self, key: &str, value: Option<String>) {
+        self.annotations.insert(key.to_owned(), json!(value));
+    }
+
+    fn drop_annotations<const N: usize>(&mut self, host: &HostFacts, keys: [&str; N]) {
+        for key in keys {
+            if host.annotation(key).is_some() {
+                self.annotate(key, None);
+            }
+        }
+    }
+
+    fn drop_mark(&mut self, host: &HostFacts, key: &str, ours: &str) {
+        if host.annotation(key) == Some(ours) {
+            self.annotate(key, None);
+        }
+    }
+
+    fn clear_payload(&mut self, host: &HostFacts) {
+        if host.image.is_some() {
+            self.spec("image", Value::Null);
+        }
+        if host.custom_deploy.is_some() {
+            self.spec("customDeploy", Value::Null);
+        }
+    }
+
+    fn refer(&mut self, host: &HostFacts, part: Part, at: Option<&SecretRef>) {
+        if host.data(part) != at {
+            let whole = at.map(|at| json!({"name": at.name, "namespace": at.namespace}));
+            self.spec(part.field(), json!(whole));
+        }
+    }
+
+    fn body(self) -> Option<Value> {
+        let mut body = Map::new();
+        let mut metadata = Map::new();
+        for (field, keys) in [("labels", self.labels), ("annotations", self.annotations)] {
+            if !keys.is_empty() {
+                metadata.insert(field.to_owned(), Value::Object(keys));
+            }
+        }
+        if !metadata.is_empty() {
+            body.insert("metadata".to_owned(), Value::Object(metadata));
+        }
+        if !self.spec.is_empty() {
+            body.insert("spec".to_owned(), Value::Object(self.spec));
+        }
+        (!body.is_empty()).then_some(Value::Object(body))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! A wish that was granted asks for nothing more, and a host that leaves is as its owner had it.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use api::views::BareMetalHost;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn host(body: &Value) -> HostFacts {
+    HostFacts::of(serde_json::from_value::<BareMetalHost>(body.clone()).unwrap())
+}
+
+/// What a merge patch makes of an object.
+fn merge(target: &mut Value, patch: &Value) {
+    json_patch::merge(target, patch);
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["a", "b", "node-hc-12345678-userdata"]).prop_map(str::to_owned)
+}
+
+fn secret() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        text().prop_map(|name| json!({"name": name})),
+        text().prop_map(|name| json!({"name": name, "namespace": "infra"})),
+    ]
+}
+
+prop_compose! {
+    fn any_host()(
+        online in any::<bool>(), fixed in any::<bool>(), user in secret(), meta in secret(), network in secret(),
+        cleaning in prop::option::of(prop::sample::select(vec!["metadata", "disabled"])),
+        image in prop::option::of(text()), custom in prop::option::of(text()), foreign in any::<bool>(),
+        marks in prop::collection::btree_map(prop::sample::select(vec![
+            names::DETACHED_ANNOTATION, names::HOST_PAUSED_ANNOTATION, names::REBOOT_ANNOTATION, names::REUSE_GROUP_ANNOTATION,
+            names::BLOCK_MOVE_ANNOTATION, "reboot.metal3.io/admin", "team",
+        ]), prop::sample::select(vec!["", names::DETACHED_BY_CLAIM, names::HOST_PAUSED_BY_CLAIM, "x"]), 0..5),
+    ) -> Value {
+        let mut body = json!({
+            "metadata": {"name": "node", "namespace": "infra", "uid": "h", "annotations": marks},
+            "spec": {
+                "online": online, "disablePowerOff": fixed, "userData": user, "metaData": meta, "networkData": network,
+                "automatedCleaningMode": cleaning,
+                "image": image.map(|url| json!({"url": url})), "customDeploy": custom.map(|method| json!({"method": method})),
+            },
+        });
+        if foreign {
+            body["metadata"]["labels"] = json!({names::NODE_REUSE_LABEL: "hc-x"});
+        }
+        body
+    }
+}
+
+fn claim() -> Consumer {
+    Consumer {
+        group: "metal3.io".into(),
+        kind: "HostClaim".into(),
+        namespace: "t".into(),
+        name: "c".into(),
+        uid: "u".into(),
+    }
+}
+
+fn at() -> impl Strategy<Value = Data> {
+    let place = SecretRef { name: "node-hc-00000000-userdata".into(), namespace: Some("infra".into()) };
+    prop_oneof![Just(Data::Default), Just(Data::AsIs), Just(Data::At(place))]
+}
+
+prop_compose! {
+    fn any_stay()(
+        online in any::<bool>(), user in at(), meta in at(), network in at(),
+        payload in prop_oneof![
+            Just(Payload::Nothing), Just(Payload::AsIs), Just(Payload::Custom("method".into())),
+            Just(Payload::Image(Image { url: "https://images/one".into(), ..Image::default() })),
+        ],
+        cleaning in prop::option::of(Just(Box::<str>::from("disabled"))),
+        held in prop::collection::btree_map(text(), text(), 0..3), reboot in any::<bool>(),
+        detached in mark(), paused in mark(), block_move in any::<bool>(),
+    ) -> Stay {
+        Stay {
+            consumer: claim(), online, payload,
+            data: BTreeMap::from([(Part::UserData, user), (Part::MetaData, meta), (Part::NetworkData, network)]),
+            cleaning,
+            held: held.into_iter().map(|(key, value)| (held_name("u", &key), value)).collect(),
+            reboot: reboot.then(|| ("7".into(), "".into())),
+            detached, paused, block_move,
+        }
+    }
+}
+
+fn mark() -> impl Strategy<Value = Mark> {
+    prop::sample::select(vec![Mark::Set, Mark::Unset, Mark::AsIs])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    #[test]
+    fn a_granted_wish_asks_for_nothing_more(body in any_host(), stay in any_stay()) {
+        let mut body = body;
+        if let Some(patch) = stay.patch(&host(&body)) {
+            merge(&mut body, &patch);
+        }
+        let after = host(&body);
+        prop_assert_eq!(stay.patch(&after), None);
+        prop_assert_eq!(after.consumer, Some(claim()));
+    }
+
+    #[test]
+    fn a_host_that_was_bound_and_driven_goes_back_as_its_owner_had_it(body in any_host(), stay in any_stay()) {
+        let mut body = body;
+        // Only a host without a payload is ever bound.
+        body["spec"]["image"] = Value::Null;
+        body["spec"]["customDeploy"] = Value::Null;
+        let before = host(&body);
+        if let Some(patch) = stay.patch(&before) {
+            merge(&mut body, &patch);
+        }
+        let leave = Leave { uid: "u".into(), fast_track: false, keep_cleaning: false, replacing: false };
+        if let Some(patch) = leave.patch(&host(&body)) {
+            merge(&mut body, &patch);
+        }
+        prop_assert_eq!(leave.patch(&host(&body)), None);
+        let patch = After::Free.patch(&host(&body));
+        merge(&mut body, &patch);
+        let after = host(&body);
+        prop_assert_eq!(&after.consumer, &None);
+        prop_assert!(after.image.is_none() && after.custom_deploy.is_none());
+        prop_assert_eq!(&after.cleaning, &before.cleaning);
+        let copy = |at: &Option<SecretRef>| at.as_ref().is_some_and(|at| at.name.contains("-hc-"));
+        for (then, now) in [(&before.user_data, &after.user_data), (&before.meta_data, &after.meta_data), (&before.network_data, &after.network_data)] {
+            prop_assert!(then == now || (copy(then) && now.is_none()), "{:?} {:?}", then, now);
+        }
+        let ours = |key: &str| key.starts_with("berth.dev/") || key.starts_with(&held_prefix("u"));
+        prop_assert!(!after.annotations.keys().any(|key| ours(key)), "{:?}", after.annotations);
+        // What others put there is still there.
+        for key in ["reboot.metal3.io/admin", "team"] {
+            prop_assert_eq!(before.annotation(key), after.annotation(key));
+        }
+    }
+}
+
+#[test]
+fn a_reboot_is_passed_on_once() {
+    let body = json!({"metadata": {"name": "node", "namespace": "infra", "uid": "h"}, "spec": {}});
+    let stay = Stay {
+        consumer: claim(),
+        online: true,
+        payload: Payload::AsIs,
+        data: BTreeMap::new(),
+        cleaning: None,
+        held: BTreeMap::new(),
+        reboot: Some(("7".into(), r#"{"mode":"hard"}"#.into())),
+        detached: Mark::AsIs,
+        paused: Mark::AsIs,
+        block_move: false,
+    };
+    let patch = stay.patch(&host(&body)).unwrap();
+    assert_eq!(patch["metadata"]["annotations"]["reboot.metal3.io"], r#"{"mode":"hard"}"#);
+    let mut body = body;
+    merge(&mut body, &patch);
+    // The host's controller takes the annotation away; the id tells that this was done.
+    body["metadata"]["annotations"]["reboot.metal3.io"] = Value::Null;
+    body["metadata"]["annotations"].as_object_mut().unwrap().remove("reboot.metal3.io");
+    assert_eq!(stay.patch(&host(&body)), None);
+}
+
+#[test]
+fn names_of_held_reboots_fit_into_an_annotation() {
+    let long = "k".repeat(63);
+    let name = held_name("u", &long);
+    assert!(name.split_once('/').unwrap().1.len() <= 63, "{name}");
+    assert_ne!(held_name("u", &long), held_name("u", &"j".repeat(63)));
+}
