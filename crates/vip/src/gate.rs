@@ -8,11 +8,10 @@ use api::key::ObjectKey;
 use api::views::Cluster;
 use kit::class::{Class, Classify, chain};
 use kit::clock::Clock;
-use kit::events::Events;
 use kit::feed::Scope;
 use kit::manager::Manager;
-use kit::write::{self, Target};
-use tokio::time::{Instant, timeout, timeout_at};
+use kit::write;
+use tokio::time::{Instant, timeout_at};
 
 use crate::apply::Hand;
 use crate::config::Config;
@@ -20,20 +19,18 @@ use crate::decide::{Next, Snapshot, Step, decide};
 use crate::facts::{ClusterFacts, World};
 use crate::guard::guard;
 use crate::hooks::Answer;
-use crate::metrics::VipMetrics;
 use crate::names::{CONTROL_PLANE_ENABLED, Role, Slot};
 use crate::observe::{self, Certain};
 use crate::scene::{Holding, Live, Scene};
 use crate::seats::{Seats, Taken};
-use crate::survey::{Stance, State, age, class_of, survey};
+use crate::survey::{State, class_of, survey};
+use crate::teller::Teller;
 use crate::words::reason;
 
 /// What is left of a call's time when the answer is sent.
 const MARGIN: Duration = Duration::from_secs(2);
 /// The longest that one request to the API server may hold a call.
 const REQUEST: Duration = Duration::from_secs(5);
-/// The longest that telling people may hold a call.
-const TELLING: Duration = Duration::from_secs(1);
 /// Turns of the loop in one call; each one does something that cannot be repeated endlessly, so this is only a fence.
 const TURNS: usize = 16;
 /// How often a write that met another one is tried again in one call.
@@ -48,8 +45,7 @@ pub struct Gate {
     pub(crate) config: Arc<Config>,
     clock: Clock,
     seats: Seats,
-    events: Events,
-    metrics: VipMetrics,
+    teller: Teller,
     scope: Scope,
     rounds: Mutex<HashMap<ObjectKey, u32>>,
 }
@@ -65,14 +61,7 @@ enum Trouble {
 impl Gate {
     /// A gate over these indexes. Changes of claims and addresses wake the calls that wait for them.
     #[must_use]
-    pub fn new(
-        world: World,
-        hand: Arc<Hand>,
-        config: Arc<Config>,
-        manager: &Manager,
-        events: Events,
-        metrics: VipMetrics,
-    ) -> Self {
+    pub fn new(world: World, hand: Arc<Hand>, config: Arc<Config>, manager: &Manager, teller: Teller) -> Self {
         let seats = Seats::default();
         let wake = seats.clone();
         world.claims.observe(move |delta| wake_for(&wake, &delta.key, Some(delta.key.name())));
@@ -82,7 +71,7 @@ impl Gate {
             wake_for(&wake, &delta.key, facts.and_then(|facts| facts.claim.as_deref()));
         });
         let (clock, scope) = (manager.clock().clone(), manager.scope().clone());
-        Self { world, hand, config, clock, seats, events, metrics, scope, rounds: Mutex::default() }
+        Self { world, hand, config, clock, seats, teller, scope, rounds: Mutex::default() }
     }
 
     /// Answers whether the topology of this Cluster may be rendered.
@@ -101,7 +90,7 @@ impl Gate {
         // What can be said without any index is said at once: an index that cannot be filled must not hold back clusters
         // that are none of ours.
         let refused = asked.annotation(CONTROL_PLANE_ENABLED) == Some("false");
-        let filtered = config.watch_filter.is_some() && asked.watch_filter != config.watch_filter;
+        let filtered = config.is_foreign(asked.watch_filter.as_deref());
         let foreign = class_of(&asked, &key, config.reconciler).is_none() || !self.scope.holds(key.namespace());
         if asked.deleting || asked.paused || refused || filtered || foreign {
             return Answer::open();
@@ -233,66 +222,27 @@ impl Gate {
         match step {
             Step::Claim { slot, pool, tried } => {
                 if self.hand.claim(key, cluster, *slot, pool, tried).await? {
-                    let claim = slot.claim(key.name());
-                    let note = format!("IPAddressClaim {claim} asks {pool} for the {slot} address");
-                    self.tell(key, cluster, "VIPClaimCreated", &note).await;
+                    self.teller.claimed(key, cluster, *slot, pool).await;
                 }
             }
             Step::Adopt { slot } => {
                 if let Some(claim) = snapshot.scene.claim(*slot) {
                     self.hand.adopt(key, cluster, *slot, claim).await?;
-                    let note =
-                        format!("IPAddressClaim {} had no owner and is this Cluster's now", slot.claim(key.name()));
-                    self.tell(key, cluster, "VIPClaimAdopted", &note).await;
+                    self.teller.adopted(key, cluster, *slot).await;
                 }
             }
             Step::Abandon { slot, better } => {
                 if let Some(claim) = snapshot.scene.claim(*slot) {
                     self.hand.abandon(key, *slot, claim).await?;
-                    self.metrics.fell_back();
-                    let from = claim.pool.as_ref().map(ToString::to_string).unwrap_or_default();
-                    let note = format!("{from} has no address left; {better} is asked for the {slot} address");
-                    self.tell(key, cluster, "VIPPoolFallback", &note).await;
+                    self.teller.fell_back(&snapshot.scene, cluster, *slot, better).await;
                 }
             }
             Step::Write { patch, endpoint } => {
                 self.hand.write(key, &live.version, patch.clone()).await?;
-                self.written(snapshot, cluster, *endpoint).await;
+                self.teller.written(&snapshot.scene, cluster, *endpoint, |_| true).await;
             }
         }
         Ok(())
-    }
-
-    /// The Cluster carries its addresses now: count and tell.
-    async fn written(&self, snapshot: &Snapshot, cluster: &ClusterFacts, endpoint: bool) {
-        let scene = &snapshot.scene;
-        let survey = survey(cluster, scene);
-        let class = cluster.class.as_ref().map_or("", ObjectKey::name);
-        if survey.stance == Stance::Manual {
-            let host = survey.goal.endpoint.as_ref().map(|e| e.host.as_str()).unwrap_or_default();
-            let note = format!("{host} was chosen by hand; no address is taken from a pool");
-            return self.tell(&scene.key, cluster, "VIPManual", &note).await;
-        }
-        for (slot, want) in &survey.wants {
-            let State::Bound { address, pool } = &want.state else { continue };
-            if cluster.annotation(slot.annotation()).is_some() && !(endpoint && *slot == Slot::CONTROL_PLANE) {
-                continue;
-            }
-            let took = scene.claim(*slot).map(|claim| age(claim, scene.now));
-            self.metrics.allocated(slot.role, class, took);
-            let pool = pool.as_ref().map(ToString::to_string).unwrap_or_default();
-            let seconds = took.map_or(0.0, |took| took.as_secs_f64());
-            let note = format!("{slot} address {address} from {pool}, {seconds:.1} s after it was claimed");
-            self.tell(&scene.key, cluster, "VIPAllocated", &note).await;
-        }
-    }
-
-    async fn tell(&self, key: &ObjectKey, cluster: &ClusterFacts, reason: &str, note: &str) {
-        let target = Target { kind: self.world.clusters.kind(), key: key.clone(), uid: cluster.uid.clone() };
-        // An event is worth a moment, not an answer.
-        if timeout(TELLING, self.events.say(&target, false, reason, note)).await.is_err() {
-            tracing::debug!(cluster = %key, reason, "event not published in time");
-        }
     }
 
     /// What a refused write means for the call. The server's own words are not repeated: they may differ each time, and
@@ -316,7 +266,7 @@ impl Gate {
         let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(answer, Answer::Open { .. }) {
             if let Some(calls) = rounds.remove(key) {
-                self.metrics.opened(calls.saturating_add(1));
+                self.teller.metrics().opened(calls.saturating_add(1));
             }
             return;
         }
@@ -336,20 +286,20 @@ impl Gate {
         for (slot, want) in survey.wants.iter().filter(|(_, want)| want.required) {
             match &want.state {
                 State::Conflict { .. } => {
-                    self.metrics.conflict();
-                    self.metrics.waits(slot.role, class, reason(&want.state).as_str());
+                    self.teller.metrics().conflict();
+                    self.teller.metrics().waits(slot.role, class, reason(&want.state).as_str());
                 }
                 State::NoPool { .. }
                 | State::Exhausted { .. }
                 | State::Foreign { .. }
                 | State::Mismatch { .. }
-                | State::Missing { .. } => self.metrics.waits(slot.role, class, reason(&want.state).as_str()),
+                | State::Missing { .. } => self.teller.metrics().waits(slot.role, class, reason(&want.state).as_str()),
                 _ => {}
             }
         }
         if survey.rival.is_some() {
-            self.metrics.conflict();
-            self.metrics.waits(Role::ControlPlane, class, api::reasons::vip::Reason::AddressConflict.as_str());
+            self.teller.metrics().conflict();
+            self.teller.metrics().waits(Role::ControlPlane, class, api::reasons::vip::Reason::AddressConflict.as_str());
         }
     }
 

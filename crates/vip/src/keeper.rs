@@ -15,20 +15,19 @@ use api::key::ObjectKey;
 use jiff::Timestamp;
 use kit::class::{Class, Classify, chain};
 use kit::conditions::Transition;
-use kit::events::Events;
 use kit::feed::{Seen, Version};
 use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
-use kit::write::{self, Target};
+use kit::write;
 
 use crate::apply::{Hand, PointError};
 use crate::config::Config;
 use crate::facts::{ClusterFacts, VipStatus, World};
-use crate::keeper::decide::Step;
-use crate::metrics::VipMetrics;
-use crate::names::Slot;
+use crate::keeper::decide::{Mandate, Step};
+use crate::names::{Role, Slot};
 use crate::observe;
 use crate::scene::{Live, Scene};
 use crate::status;
+use crate::teller::Teller;
 
 /// One cluster at one moment, or what is left of one.
 #[derive(Clone, Debug)]
@@ -76,8 +75,7 @@ pub struct Keeper {
     world: World,
     hand: Arc<Hand>,
     config: Arc<Config>,
-    events: Events,
-    metrics: VipMetrics,
+    teller: Teller,
     /// Set once the server refused our conditions: the work goes on without them.
     mute: AtomicBool,
 }
@@ -85,22 +83,13 @@ pub struct Keeper {
 impl Keeper {
     /// A housekeeper over these indexes.
     #[must_use]
-    pub fn new(world: World, hand: Arc<Hand>, config: Arc<Config>, events: Events, metrics: VipMetrics) -> Self {
-        Self { world, hand, config, events, metrics, mute: AtomicBool::new(false) }
-    }
-
-    fn target(&self, snapshot: &Snapshot, cluster: &ClusterFacts) -> Target {
-        Target { kind: self.world.clusters.kind(), key: snapshot.scene.key.clone(), uid: cluster.uid.clone() }
-    }
-
-    async fn tell(&self, snapshot: &Snapshot, cluster: &ClusterFacts, reason: &str, note: &str) {
-        self.events.say(&self.target(snapshot, cluster), false, reason, note).await;
+    pub fn new(world: World, hand: Arc<Hand>, config: Arc<Config>, teller: Teller) -> Self {
+        Self { world, hand, config, teller, mute: AtomicBool::new(false) }
     }
 
     /// Carries out a step on a cluster that is there.
     async fn tend(&self, snapshot: &Snapshot, cluster: &ClusterFacts, step: Step) -> Result<Flow, Error> {
         let (key, scene) = (&snapshot.scene.key, &snapshot.scene);
-        let name = |slot: Slot| slot.claim(key.name());
         // Decided from the index, done to what is there: a Cluster that looks otherwise by now is judged again.
         let live = match step {
             Step::Wait { .. } | Step::Sweep { .. } | Step::Refer { .. } | Step::Point { .. } => None,
@@ -112,15 +101,13 @@ impl Keeper {
         match step {
             Step::Claim { slot, pool, tried } => {
                 if self.hand.claim(key, cluster, slot, &pool, &tried).await? {
-                    let note = format!("IPAddressClaim {} asks {pool} for the {slot} address", name(slot));
-                    self.tell(snapshot, cluster, "VIPClaimCreated", &note).await;
+                    self.teller.claimed(key, cluster, slot, &pool).await;
                 }
             }
             Step::Adopt { slot } => {
                 if let Some(claim) = scene.claim(slot) {
                     self.hand.adopt(key, cluster, slot, claim).await?;
-                    let note = format!("IPAddressClaim {} had no owner and is this Cluster's now", name(slot));
-                    self.tell(snapshot, cluster, "VIPClaimAdopted", &note).await;
+                    self.teller.adopted(key, cluster, slot).await;
                 }
             }
             Step::Refer { slot } => {
@@ -131,16 +118,13 @@ impl Keeper {
             Step::Abandon { slot, better } => {
                 if let Some(claim) = scene.claim(slot) {
                     self.hand.abandon(key, slot, claim).await?;
-                    self.metrics.fell_back();
-                    let note = format!("the {slot} address is asked from {better} instead");
-                    self.tell(snapshot, cluster, "VIPPoolFallback", &note).await;
+                    self.teller.fell_back(scene, cluster, slot, &better).await;
                 }
             }
             Step::Release { slot, why } => {
                 if let Some(claim) = scene.claim(slot) {
                     self.hand.release(key, slot, claim).await?;
-                    let note = format!("IPAddressClaim {} was deleted: {why}", name(slot));
-                    self.tell(snapshot, cluster, "VIPReleased", &note).await;
+                    self.teller.released(key, cluster, slot, why).await;
                 }
             }
             Step::Write { goal } => {
@@ -148,6 +132,10 @@ impl Keeper {
                     && let Some(patch) = goal.patch(&live.facts, &live.variables)
                 {
                     self.hand.write(key, &live.version, patch).await?;
+                    let endpoint = !cluster.endpoint.is_valid() && goal.endpoint.is_some();
+                    // What the gate gave and somebody took off is put back, which is no news.
+                    let all = decide::mandate(cluster, scene) == Mandate::All;
+                    self.teller.written(scene, cluster, endpoint, |slot| all || slot.role == Role::Ingress).await;
                 }
             }
             Step::Point { infrastructure, endpoint } => {
@@ -167,13 +155,7 @@ impl Keeper {
             return Err(Error::Behind);
         }
         self.hand.release(key, slot, claim).await?;
-        self.metrics.swept();
-        let name = slot.claim(key.name());
-        let namespace = key.namespace().unwrap_or_default();
-        let kind = kit::kinds::Kind::of::<api::views::Namespace>();
-        let target = Target { kind, key: ObjectKey::cluster_scoped(namespace), uid: Box::default() };
-        let note = format!("IPAddressClaim {name} had no owner and no Cluster, and was deleted");
-        self.events.say(&target, false, "VIPOrphanDeleted", &note).await;
+        self.teller.swept(key, slot).await;
         Ok(Flow::Next)
     }
 
@@ -235,7 +217,7 @@ impl Room for Keeper {
         let fault = trouble.is_some_and(|trouble| matches!(trouble, Trouble::Refused(_) | Trouble::Panicked));
         let verdicts = status::verdicts(snapshot, cluster, fault)?;
         Some(Report {
-            target: self.target(snapshot, cluster),
+            target: self.teller.target(&snapshot.scene.key, cluster),
             generation: cluster.generation,
             stored: &snapshot.stored,
             next: VipStatus { conditions: Vec::new(), older: snapshot.stored.older },

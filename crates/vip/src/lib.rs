@@ -41,6 +41,7 @@ pub mod scene;
 pub mod seats;
 pub mod status;
 pub mod survey;
+pub mod teller;
 pub mod topology;
 pub mod words;
 
@@ -62,23 +63,25 @@ use crate::gate::Gate;
 use crate::keeper::Keeper;
 use crate::metrics::VipMetrics;
 use crate::names::{ROLE, Role, Slot};
+use crate::teller::Teller;
 
 /// Adds the room to a manager and returns what answers the hooks.
 ///
 /// # Errors
-/// When another room follows one of the kinds with another projection.
+/// When another room follows one of the kinds by another view.
 pub fn mount(manager: &Manager, config: Config) -> Result<Arc<Extension>, manager::Error> {
     let (world, config) = (World::follow(manager)?, Arc::new(config));
     let metrics = VipMetrics::register(manager.metrics(), &world);
     let hand = Arc::new(Hand::new(Writer::new(manager.client().clone(), Keeper::NAME), world.clone()));
     let events = Events::new(manager.client().clone(), Keeper::NAME, Some(manager.instance().to_owned()));
+    let teller = Teller::new(events, metrics, world.clone());
     if config.reconciler && !config.extension {
         tracing::warn!(
             "without the runtime extension an address may come too late: Cluster API does not wait for it, so objects can be \
              rendered without one"
         );
     }
-    let keeper = Keeper::new(world.clone(), Arc::clone(&hand), Arc::clone(&config), events.clone(), metrics.clone());
+    let keeper = Keeper::new(world.clone(), Arc::clone(&hand), Arc::clone(&config), teller.clone());
     let driver = Driver::new(manager, keeper);
     wake(&world, driver.work());
     let (ready, keys) = (world.clone(), world.clone());
@@ -87,7 +90,7 @@ pub fn mount(manager: &Manager, config: Config) -> Result<Arc<Extension>, manage
         let all: BTreeSet<ObjectKey> = keys.clusters.keys(|_| true).into_iter().chain(claims).collect();
         all.into_iter().filter(|key| accepts(key)).collect()
     });
-    Ok(Arc::new(Extension::new(Gate::new(world, hand, config, manager, events, metrics))))
+    Ok(Arc::new(Extension::new(Gate::new(world, hand, config, manager, teller))))
 }
 
 /// The cluster that a claim's name stands for.

@@ -53,8 +53,6 @@ keys! {
     INGRESS_VIP = "ingress-vip";
     /// On a claim: the pools that were tried before the present one.
     TRIED_POOLS = "tried-pools";
-    /// On a claim made before its Cluster: the Cluster's name.
-    FOR_CLUSTER = "for-cluster";
 }
 
 /// Value of [`MANAGED_BY`].

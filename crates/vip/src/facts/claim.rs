@@ -3,14 +3,13 @@
 use std::net::IpAddr;
 
 use api::key::ObjectKey;
-use api::names::CLUSTER_NAME_LABEL;
 use api::views::{IPAddress, IPAddressClaim, ObjectRef};
 use jiff::Timestamp;
 use kit::feed::{Project, Version};
 
 use super::pool::{POOL_KIND, pool_value};
 use super::{PoolName, address, entries, index_value};
-use crate::names::{FOR_CLUSTER, MANAGED_BY, MANAGER, ROLE, Slot, TRIED_POOLS};
+use crate::names::{MANAGED_BY, MANAGER, ROLE, Slot, TRIED_POOLS};
 
 /// IPAddressClaims, with an index of the cluster they are named for.
 pub struct Claims;
@@ -45,10 +44,6 @@ pub struct ClaimFacts {
     pub role: Option<Box<str>>,
     /// Whether it carries our mark.
     pub managed: bool,
-    /// Its label with the cluster's name.
-    pub cluster_label: Option<Box<str>>,
-    /// The cluster it was made for before that existed.
-    pub for_cluster: Option<Box<str>>,
     /// The pool it asks.
     pub pool: Option<PoolName>,
     /// The pools that were asked before.
@@ -65,7 +60,7 @@ impl ClaimFacts {
     pub fn of(claim: IPAddressClaim) -> Self {
         let version = Version::of(&claim);
         let IPAddressClaim { metadata, spec, status } = claim;
-        let label = |key: &str| metadata.labels.as_ref().and_then(|l| l.get(key)).map(|v| v.as_str().into());
+        let label = |key: &str| metadata.labels.as_ref().and_then(|l| l.get(key)).map(String::as_str);
         let annotation = |key: &str| metadata.annotations.as_ref().and_then(|a| a.get(key));
         let ready = status.conditions.get("Ready").filter(|ready| ready.status == "False");
         Self {
@@ -74,10 +69,8 @@ impl ClaimFacts {
             deleting: metadata.deletion_timestamp.is_some(),
             paused: annotation(api::names::PAUSED_ANNOTATION).is_some(),
             owners: metadata.owner_references.iter().flatten().map(Owner::of).collect(),
-            role: label(ROLE),
-            managed: label(MANAGED_BY).as_deref() == Some(MANAGER),
-            cluster_label: label(CLUSTER_NAME_LABEL),
-            for_cluster: annotation(FOR_CLUSTER).map(|v| v.as_str().into()),
+            role: label(ROLE).map(Into::into),
+            managed: label(MANAGED_BY) == Some(MANAGER),
             pool: spec.pool.map(PoolName::of),
             tried: annotation(TRIED_POOLS).map(|l| entries(l).filter_map(PoolName::read).collect()).unwrap_or_default(),
             address: status.address_name.map(Into::into),

@@ -187,33 +187,27 @@ impl PoolFacts {
     }
 }
 
-impl Project for Pools {
-    type Source = InClusterIPPool;
-    type Slim = PoolFacts;
-    const INDEXES: &'static [&'static str] = &["class"];
+/// The two kinds of pools differ in where they live, not in what is kept of them.
+macro_rules! project {
+    ($pools:ty, $source:ty) => {
+        impl Project for $pools {
+            type Source = $source;
+            type Slim = PoolFacts;
+            const INDEXES: &'static [&'static str] = &["class"];
 
-    fn slim(source: InClusterIPPool) -> PoolFacts {
-        PoolFacts::of(source.metadata, &source.spec, source.status)
-    }
+            fn slim(source: $source) -> PoolFacts {
+                PoolFacts::of(source.metadata, &source.spec, source.status)
+            }
 
-    fn keys(_: usize, _: &ObjectKey, pool: &PoolFacts) -> Vec<Box<str>> {
-        pool.words(CLUSTER_CLASS).map(Into::into).collect()
-    }
+            fn keys(_: usize, _: &ObjectKey, pool: &PoolFacts) -> Vec<Box<str>> {
+                pool.words(CLUSTER_CLASS).map(Into::into).collect()
+            }
+        }
+    };
 }
 
-impl Project for GlobalPools {
-    type Source = GlobalInClusterIPPool;
-    type Slim = PoolFacts;
-    const INDEXES: &'static [&'static str] = &["class"];
-
-    fn slim(source: GlobalInClusterIPPool) -> PoolFacts {
-        PoolFacts::of(source.metadata, &source.spec, source.status)
-    }
-
-    fn keys(_: usize, _: &ObjectKey, pool: &PoolFacts) -> Vec<Box<str>> {
-        pool.words(CLUSTER_CLASS).map(Into::into).collect()
-    }
-}
+project! { Pools, InClusterIPPool }
+project! { GlobalPools, GlobalInClusterIPPool }
 
 #[cfg(test)]
 mod tests {

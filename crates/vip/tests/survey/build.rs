@@ -112,8 +112,6 @@ pub fn claim(slot: Slot) -> ClaimFacts {
         owners: vec![owner("u1")],
         role: Some(slot.role.as_str().into()),
         managed: true,
-        cluster_label: Some("prod".into()),
-        for_cluster: None,
         pool: Some(name(if slot.role == vip::names::Role::Ingress { "in" } else { "control" })),
         tried: Vec::new(),
         address: None,
