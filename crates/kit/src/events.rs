@@ -26,7 +26,7 @@ impl Events {
         let event = Event {
             type_: if warning { EventType::Warning } else { EventType::Normal },
             reason: reason.to_owned(),
-            note: Some(message.to_owned()),
+            note: Some(cut(message).to_owned()),
             action: "Reconcile".to_owned(),
             secondary: None,
         };
@@ -34,6 +34,13 @@ impl Events {
             tracing::warn!(object = %target, reason, error = %chain(&error), "event not published");
         }
     }
+}
+
+/// The server refuses an event with a longer note.
+const NOTE: usize = 1024;
+
+fn cut(message: &str) -> &str {
+    message.get(..message.floor_char_boundary(NOTE)).unwrap_or_default()
 }
 
 fn reference(target: &Target) -> ObjectReference {
@@ -44,5 +51,18 @@ fn reference(target: &Target) -> ObjectReference {
         namespace: target.key.namespace().map(str::to_owned),
         uid: Some(target.uid.to_string()),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_note_is_cut_between_characters() {
+        assert_eq!(cut("short"), "short");
+        let long = "ä".repeat(NOTE);
+        assert_eq!(cut(&long), "ä".repeat(NOTE / 2));
+        assert_eq!(cut(&format!("a{long}")).len(), NOTE - 1);
     }
 }

@@ -13,7 +13,7 @@ use crate::hooks::{Answer, Handlers, LifecycleRequest, Reply};
 use crate::names::{CONTROL_PLANE_ENABLED, Slot, VIP_ONLY};
 use crate::observe;
 use crate::scene::Live;
-use crate::topology::{self, Settings, Standing, Subject, TopologyRequest};
+use crate::topology::{self, Means, Settings, Standing, Subject, TopologyRequest};
 
 /// Everything that Cluster API can call.
 pub struct Extension {
@@ -48,6 +48,14 @@ impl Extension {
                 Err("the API server is unavailable: reading the Cluster")
             }
             Err(_) => Err("the API server does not answer: reading the Cluster"),
+        }
+    }
+
+    /// Tells people what is wrong with the templates of a Cluster; that nothing can be said of it yet is no news.
+    async fn tell(&self, request: &TopologyRequest, standing: &Standing, findings: Option<&String>) {
+        let judged = matches!(Means::of(request, standing), Ok(Some(_)));
+        if let (Some(findings), Some(key), Some(uid), true) = (findings, key_of(request), &standing.uid, judged) {
+            self.gate.teller.refused(&key, uid, findings).await;
         }
     }
 
@@ -109,7 +117,11 @@ impl Handlers for Extension {
             Err(error) => Err(error.to_string()),
             Ok(settings) => match self.standing(&request, deadline).await {
                 Err(message) => Err(message.to_owned()),
-                Ok(standing) => topology::validate(&request, &settings, &standing),
+                Ok(standing) => {
+                    let result = topology::validate(&request, &settings, &standing);
+                    self.tell(&request, &standing, result.as_ref().err()).await;
+                    result
+                }
             },
         };
         let answer = topology::answer_validate(match &result {

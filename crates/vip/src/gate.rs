@@ -45,7 +45,7 @@ pub struct Gate {
     pub(crate) config: Arc<Config>,
     clock: Clock,
     seats: Seats,
-    teller: Teller,
+    pub(crate) teller: Teller,
     scope: Scope,
     rounds: Mutex<HashMap<ObjectKey, u32>>,
 }

@@ -10,13 +10,14 @@ pub mod guard;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use api::key::ObjectKey;
 use jiff::Timestamp;
 use kit::class::{Class, Classify, chain};
 use kit::conditions::Transition;
 use kit::feed::{Seen, Version};
-use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
+use kit::room::{Flow, Notice, Outcome, Report, Room, Trouble, Violation};
 use kit::write;
 
 use crate::apply::{Hand, PointError};
@@ -92,7 +93,9 @@ impl Keeper {
         let (key, scene) = (&snapshot.scene.key, &snapshot.scene);
         // Decided from the index, done to what is there: a Cluster that looks otherwise by now is judged again.
         let live = match step {
-            Step::Wait { .. } | Step::Sweep { .. } | Step::Refer { .. } | Step::Point { .. } => None,
+            Step::Wait { .. } | Step::Sweep { .. } | Step::Refer { .. } | Step::Point { .. } | Step::Warn { .. } => {
+                None
+            }
             _ => match self.read(key).await? {
                 Live::At(live) if live.facts == *cluster => Some(live),
                 _ => return Err(Error::Behind),
@@ -141,6 +144,7 @@ impl Keeper {
             Step::Point { infrastructure, endpoint } => {
                 self.hand.point(key, cluster, &infrastructure, &endpoint).await?;
             }
+            Step::Warn { slot } => self.teller.waits(scene, cluster, slot).await,
             Step::Wait { until } => return Ok(Flow::Wait(Some(until))),
             Step::Sweep { .. } => {}
         }
@@ -187,6 +191,7 @@ impl Room for Keeper {
         }
         scene.tried = self.hand.tried(key);
         scene.pointed = self.hand.has_pointed(key, &facts.uid);
+        scene.warned = self.teller.warned(&scene);
         let kind = self.world.clusters.kind();
         let stored = VipStatus { older: kind.version == "v1beta1", ..facts.stored.clone() };
         Ok(Some(Snapshot { cluster, scene, api_version: kind.api_version().into(), stored }))
@@ -245,5 +250,14 @@ impl Room for Keeper {
 
     fn wrote(&self, key: &ObjectKey, version: &Version) {
         self.world.clusters.wrote(key, version);
+    }
+
+    fn passed(&self, key: &ObjectKey, outcome: Outcome, took: Duration) {
+        let class = match self.world.clusters.get(key) {
+            Seen::At(cluster) => cluster.class.clone(),
+            Seen::Absent | Seen::Behind => None,
+        };
+        let class = class.as_ref().map_or("", ObjectKey::name);
+        self.teller.metrics().passed(class, outcome.as_str(), took);
     }
 }

@@ -74,7 +74,7 @@ pub fn mount(manager: &Manager, config: Config) -> Result<Arc<Extension>, manage
     let metrics = VipMetrics::register(manager.metrics(), &world);
     let hand = Arc::new(Hand::new(Writer::new(manager.client().clone(), Keeper::NAME), world.clone()));
     let events = Events::new(manager.client().clone(), Keeper::NAME, Some(manager.instance().to_owned()));
-    let teller = Teller::new(events, metrics, world.clone());
+    let teller = Teller::new(events, metrics, world.clone(), manager.clock().clone());
     if config.reconciler && !config.extension {
         tracing::warn!(
             "without the runtime extension an address may come too late: Cluster API does not wait for it, so objects can be \

@@ -30,6 +30,17 @@ struct ErrorLabels {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PassLabels {
+    cluster_class: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PassClass {
+    cluster_class: String,
+}
+
 /// The counters of the room.
 #[derive(Clone, Debug)]
 pub struct VipMetrics {
@@ -40,6 +51,8 @@ pub struct VipMetrics {
     fallbacks: Counter,
     orphans: Counter,
     conflicts: Counter,
+    passes: Family<PassLabels, Counter>,
+    pass_seconds: Family<PassClass, Histogram>,
 }
 
 impl VipMetrics {
@@ -55,6 +68,10 @@ impl VipMetrics {
             fallbacks: Counter::default(),
             orphans: Counter::default(),
             conflicts: Counter::default(),
+            passes: Family::default(),
+            pass_seconds: Family::new_with_constructor(|| {
+                Histogram::new([0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0])
+            }),
         };
         metrics.register("vip_allocations", "Addresses written to Clusters", new.allocations.clone());
         metrics.register(
@@ -71,6 +88,8 @@ impl VipMetrics {
             new.orphans.clone(),
         );
         metrics.register("vip_conflicts", "Addresses found in use by another cluster", new.conflicts.clone());
+        metrics.register("vip_reconcile", "Passes of the housekeeper over a cluster", new.passes.clone());
+        metrics.register("vip_reconcile_duration_seconds", "How long such a pass took", new.pass_seconds.clone());
         metrics.register_collector(Gauges { world: world.clone() });
         new
     }
@@ -82,6 +101,12 @@ impl VipMetrics {
         if let Some(took) = took {
             self.duration.get_or_create(&labels).observe(took.as_secs_f64());
         }
+    }
+
+    /// The housekeeper has looked at a cluster of this class.
+    pub fn passed(&self, class: &str, result: &'static str, took: Duration) {
+        self.passes.get_or_create(&PassLabels { cluster_class: class.to_owned(), result }).inc();
+        self.pass_seconds.get_or_create(&PassClass { cluster_class: class.to_owned() }).observe(took.as_secs_f64());
     }
 
     /// A cluster waits for a person.

@@ -51,6 +51,7 @@ pub fn scene(world: &World, key: &ObjectKey, cluster: &ClusterFacts, config: Arc
         uses,
         tried: BTreeMap::new(),
         pointed: false,
+        warned: BTreeSet::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Everything that is known of one cluster's addresses at one moment, as plain data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -36,6 +36,8 @@ pub struct Scene {
     pub tried: BTreeMap<Slot, Vec<PoolName>>,
     /// Whether this process has already looked after the endpoint of the infrastructure cluster.
     pub pointed: bool,
+    /// Slots whose long wait this process has already told people of.
+    pub warned: BTreeSet<Slot>,
 }
 
 /// What the index shows of a claim.

@@ -1,13 +1,16 @@
 //! Tells people and meters what was done about a cluster's addresses, in the same words whoever did it.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::key::ObjectKey;
 use api::views::Namespace;
+use kit::clock::Clock;
 use kit::events::Events;
 use kit::kinds::Kind;
 use kit::write::Target;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::facts::{ClusterFacts, PoolName, World};
 use crate::metrics::VipMetrics;
@@ -17,6 +20,10 @@ use crate::survey::{Stance, State, age, survey};
 
 /// The longest that telling people may hold up what is told.
 const TELLING: Duration = Duration::from_secs(1);
+/// What lasts is told again after this.
+const REPEAT: Duration = Duration::from_secs(300);
+/// How much of what was told is remembered.
+const MEMORY: usize = 4096;
 
 /// Says what happened, as events on the Cluster and as counts.
 #[derive(Clone)]
@@ -24,13 +31,18 @@ pub struct Teller {
     events: Events,
     metrics: VipMetrics,
     world: World,
+    clock: Clock,
+    /// Claims, by uid, of whose long wait people were told.
+    warned: Arc<Mutex<BTreeSet<Box<str>>>>,
+    /// Clusters, by uid, whose templates were refused, and when people were told.
+    refused: Arc<Mutex<BTreeMap<Box<str>, Instant>>>,
 }
 
 impl Teller {
     /// A teller of events and counts about the Clusters of `world`.
     #[must_use]
-    pub fn new(events: Events, metrics: VipMetrics, world: World) -> Self {
-        Self { events, metrics, world }
+    pub fn new(events: Events, metrics: VipMetrics, world: World, clock: Clock) -> Self {
+        Self { events, metrics, world, clock, warned: Arc::default(), refused: Arc::default() }
     }
 
     /// The counters, for what is not told to people.
@@ -104,6 +116,46 @@ impl Teller {
             let note = format!("{slot} address {address} from {pool}, {seconds:.1} s after it was claimed");
             self.note(&scene.key, cluster, "VIPAllocated", &note).await;
         }
+    }
+
+    /// The slots of whose long wait people have been told.
+    #[must_use]
+    pub fn warned(&self, scene: &Scene) -> BTreeSet<Slot> {
+        let warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = |slot: &Slot| scene.claim(*slot).is_some_and(|claim| warned.contains(&claim.version.uid));
+        Slot::ALL.into_iter().filter(told).collect()
+    }
+
+    /// A claim has waited so long that somebody should look at its provider.
+    pub async fn waits(&self, scene: &Scene, cluster: &ClusterFacts, slot: Slot) {
+        let Some(claim) = scene.claim(slot) else { return };
+        {
+            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            if warned.len() >= MEMORY {
+                warned.clear();
+            }
+            warned.insert(claim.version.uid.clone());
+        }
+        let pool = claim.pool.as_ref().map_or_else(|| "its pool".to_owned(), ToString::to_string);
+        let name = slot.claim(scene.key.name());
+        let note = format!("IPAddressClaim {name} has got no address from {pool} for more than a minute");
+        self.say(&self.target(&scene.key, cluster), true, "VIPWaiting", &note).await;
+    }
+
+    /// The rendered templates of a Cluster were refused, with these findings.
+    pub async fn refused(&self, key: &ObjectKey, uid: &str, findings: &str) {
+        let now = self.clock.instant();
+        {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            // Cluster API asks again and again; people are told once in a while.
+            refused.retain(|_, told| now.saturating_duration_since(*told) < REPEAT);
+            if refused.contains_key(uid) || refused.len() >= MEMORY {
+                return;
+            }
+            refused.insert(uid.into(), now);
+        }
+        let target = Target { kind: self.world.clusters.kind(), key: key.clone(), uid: uid.into() };
+        self.say(&target, true, "VIPTopologyInvalid", findings).await;
     }
 
     async fn note(&self, key: &ObjectKey, cluster: &ClusterFacts, reason: &str, note: &str) {

@@ -177,6 +177,7 @@ impl<R: Room> Driver<R> {
             tracing::debug!(outcome = outcome.as_str(), elapsed_ms, "pass");
         }
         self.meter.pass(R::NAME, outcome, took);
+        self.room.passed(key, outcome, took);
         outcome
     }
 

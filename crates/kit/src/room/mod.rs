@@ -10,6 +10,7 @@ mod meter;
 use std::fmt::{Debug, Display};
 use std::future::Future;
 use std::hash::Hash;
+use std::time::Duration;
 
 use api::status::Conditioned;
 use jiff::Timestamp;
@@ -81,6 +82,9 @@ pub trait Room: Send + Sync + 'static {
 
     /// Told about each status write, so that a feed can tell its index is behind.
     fn wrote(&self, _key: &Self::Key, _version: &Version) {}
+
+    /// Told about the end of each pass, for a room that counts passes by something of its own.
+    fn passed(&self, _key: &Self::Key, _outcome: Outcome, _took: Duration) {}
 }
 
 /// How an event tells of a transition.

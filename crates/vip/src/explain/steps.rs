@@ -92,8 +92,8 @@ fn housekeeper(case: &Case<'_>) -> Vec<String> {
             Step::Point { infrastructure, .. } => {
                 format!("give {} {} the endpoint", infrastructure.kind, infrastructure.name)
             }
-            // An orphan has no Cluster, and a wait is no deed.
-            Step::Sweep { .. } | Step::Wait { .. } => return None,
+            // An orphan has no Cluster, and neither a word nor a wait is a deed.
+            Step::Sweep { .. } | Step::Warn { .. } | Step::Wait { .. } => return None,
         })
     };
     keeper::decide::decide(&snapshot).into_iter().filter_map(told).collect()

@@ -1,5 +1,7 @@
 //! Thinks: what has to be done about one cluster's addresses apart from a call of the gate.
 
+use std::time::Duration;
+
 use api::views::{Endpoint, ObjectRef};
 use jiff::Timestamp;
 
@@ -10,6 +12,9 @@ use crate::names::{Role, Slot};
 use crate::scene::{Holding, Scene};
 use crate::status::quiet_until;
 use crate::survey::{Stance, State, Survey, survey};
+
+/// How long a claim may wait for its provider before people are told.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One effect of the housekeeper, or a wait.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +69,11 @@ pub enum Step {
         /// The slot.
         slot: Slot,
     },
+    /// Tells people that a claim has waited for too long.
+    Warn {
+        /// The slot.
+        slot: Slot,
+    },
     /// Looks again at that time.
     Wait {
         /// When.
@@ -111,8 +121,18 @@ pub fn decide(snapshot: &Snapshot) -> Vec<Step> {
     // What changes the Cluster or a claim brings another pass by itself; the rest does not.
     let wait = plan.is_empty().then(|| wait(&survey, cluster, scene, mandate)).flatten();
     plan.extend(point(&survey, cluster, scene, mandate));
+    plan.extend(overdue(&survey, scene).filter(|(_, due)| *due <= scene.now).map(|(slot, _)| Step::Warn { slot }));
     plan.extend(wait);
     plan
+}
+
+/// Claims without an address of which nobody was told yet, and when somebody should be.
+fn overdue<'a>(survey: &'a Survey, scene: &'a Scene) -> impl Iterator<Item = (Slot, Timestamp)> + 'a {
+    let waiting = survey.wants.iter().filter(|(_, want)| matches!(want.state, State::Waiting { .. }));
+    waiting.filter(|(slot, _)| !scene.warned.contains(slot)).filter_map(|(slot, _)| {
+        let due = scene.claim(*slot)?.created.checked_add(PATIENCE).ok()?;
+        Some((*slot, due))
+    })
 }
 
 /// Claims whose Cluster is not there: those without an owner go after a while, the others are the collector's.
@@ -255,5 +275,6 @@ fn wait(survey: &Survey, cluster: &ClusterFacts, scene: &Scene, mandate: Mandate
         }
         _ => None,
     });
-    times.chain(quiet_until(cluster, scene)).min().map(|until| Step::Wait { until })
+    let overdue = overdue(survey, scene).map(|(_, due)| due).filter(|due| *due > scene.now);
+    times.chain(quiet_until(cluster, scene)).chain(overdue).min().map(|until| Step::Wait { until })
 }

@@ -37,7 +37,7 @@ mod wire;
 
 pub use generate::generate;
 pub use settings::{Settings, Target, What, unknown_keys};
-pub use standing::{Standing, Subject};
+pub use standing::{Means, Standing, Subject};
 pub use validate::validate;
 pub use variables::{Definition, inline_yaml, variables};
 pub use wire::{

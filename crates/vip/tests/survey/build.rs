@@ -153,6 +153,7 @@ pub fn scene(pools: Vec<Pool>, holdings: Vec<(Slot, Holding)>) -> Scene {
         uses: Vec::new(),
         tried: BTreeMap::new(),
         pointed: false,
+        warned: BTreeSet::new(),
     }
 }
 

@@ -307,6 +307,7 @@ impl World {
                     Step::Release { slot, .. } | Step::Sweep { slot } => drop(self.scene.holdings.remove(&slot)),
                     Step::Write { goal } => self.reach(&goal),
                     Step::Point { .. } => self.scene.pointed = true,
+                    Step::Warn { slot } => drop(self.scene.warned.insert(slot)),
                     Step::Wait { until } => self.scene.now = self.scene.now.max(until),
                 }
             }

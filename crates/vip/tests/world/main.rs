@@ -6,3 +6,4 @@ mod actors;
 mod model;
 mod objects;
 mod sweeps;
+mod told;
