@@ -120,17 +120,23 @@ pub fn decide(snapshot: &Snapshot) -> Next {
     if waits.is_none() && survey.goal.reached(asked) {
         return Next::Answer(Answer::open());
     }
-    let Live::At(live) = live else { return Next::Read };
     let steps = claims(&survey, current, scene);
-    if !steps.is_empty() {
-        return Next::Do(steps);
-    }
-    if let Some((slot, want)) = waits {
+    // A request without uid may be about another Cluster than the claims are; otherwise there is nothing to read while
+    // there is nothing to do but to wait.
+    let unknown = asked.uid.is_empty() && matches!(live, Live::Unread);
+    if let Some((slot, want)) = waits
+        && steps.is_empty()
+        && !unknown
+    {
         let stuck = matches!(want.state, State::Exhausted { .. });
         return match *waited || stuck {
             false => Next::Await,
             true => retry(pace(want, scene.claim(slot), scene.now), &sentence(slot, want, scene)),
         };
+    }
+    let Live::At(live) = live else { return Next::Read };
+    if !steps.is_empty() {
+        return Next::Do(steps);
     }
     match survey.goal.patch(&live.facts, &live.variables) {
         Some(patch) => {

@@ -1,6 +1,6 @@
 //! The gate: carries out what `decide` says until there is an answer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::names::{CONTROL_PLANE_ENABLED, Role, Slot};
 use crate::observe::{self, Certain};
 use crate::scene::{Holding, Live, Scene};
 use crate::seats::{Seats, Taken};
-use crate::survey::{State, class_of, survey};
+use crate::survey::{Stance, State, UNMANAGED, UNPOOLED, class_of, survey};
 use crate::teller::Teller;
 use crate::words::reason;
 
@@ -48,6 +48,9 @@ pub struct Gate {
     pub(crate) teller: Teller,
     scope: Scope,
     rounds: Mutex<HashMap<ObjectKey, u32>>,
+    /// Clusters, by uid and class, of which the server itself said that nobody gave them to us: they were let through,
+    /// so nothing that an index shows late can help them.
+    unmanaged: Mutex<HashSet<(Box<str>, ObjectKey)>>,
 }
 
 /// Why a step was not carried out.
@@ -71,7 +74,7 @@ impl Gate {
             wake_for(&wake, &delta.key, facts.and_then(|facts| facts.claim.as_deref()));
         });
         let (clock, scope) = (manager.clock().clone(), manager.scope().clone());
-        Self { world, hand, config, clock, seats, teller, scope, rounds: Mutex::default() }
+        Self { world, hand, config, clock, seats, teller, scope, rounds: Mutex::default(), unmanaged: Mutex::default() }
     }
 
     /// Answers whether the topology of this Cluster may be rendered.
@@ -128,11 +131,14 @@ impl Gate {
             if let Some(certain) = &certain {
                 certain.show(&mut scene);
             }
-            let confirmed = certain.is_some();
+            let confirmed = certain.is_some() || self.is_unmanaged(current);
             let snapshot = Snapshot { asked: asked.clone(), live: live.clone(), scene, waited, confirmed };
             match decide(&snapshot) {
                 Next::Answer(answer) => {
                     self.judge(&snapshot, current, &answer);
+                    if certain.is_some() {
+                        self.remember(&snapshot, current, &answer);
+                    }
                     return answer;
                 }
                 Next::Read => match self.read(key, end).await {
@@ -170,6 +176,24 @@ impl Gate {
             }
         }
         Answer::retry(1, "the Cluster or its claims keep changing")
+    }
+
+    fn is_unmanaged(&self, cluster: &ClusterFacts) -> bool {
+        let known = self.unmanaged.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(class) = cluster.class.clone().filter(|_| !cluster.uid.is_empty()) else { return false };
+        known.contains(&(cluster.uid.clone(), class))
+    }
+
+    fn remember(&self, snapshot: &Snapshot, cluster: &ClusterFacts, answer: &Answer) {
+        let Some(class) = cluster.class.clone().filter(|_| !cluster.uid.is_empty()) else { return };
+        let unmanaged = matches!(survey(cluster, &snapshot.scene).stance, Stance::Out(UNMANAGED | UNPOOLED));
+        if unmanaged && matches!(answer, Answer::Open { .. }) {
+            let mut known = self.unmanaged.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.len() >= MEMORY {
+                known.clear();
+            }
+            known.insert((cluster.uid.clone(), class));
+        }
     }
 
     async fn read(&self, key: &ObjectKey, end: Instant) -> Result<Live, Answer> {

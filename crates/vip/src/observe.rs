@@ -9,12 +9,12 @@ use api::meta::Versioned;
 use api::views::{Cluster, ClusterClass, GlobalInClusterIPPool, InClusterIPPool};
 use jiff::Timestamp;
 use kit::feed::{Project, Seen, Version};
-use kube::api::{ListParams, ObjectList};
+use kube::api::ListParams;
 use kube::{Api, Client};
 
 use crate::config::Config;
 use crate::facts::{ClassFacts, ClusterFacts, GLOBAL_POOL_KIND, GlobalPools, POOL_KIND, Pool, Pools, World, address};
-use crate::names::{ALLOCATED, CONTROL_PLANE_SOURCE, NAMESPACE_SELECTOR, Slot};
+use crate::names::{ALLOCATED, CLUSTER_CLASS, CONTROL_PLANE_SOURCE, NAMESPACE_SELECTOR, Slot};
 use crate::pools::names_class;
 use crate::scene::{Holding, Live, LiveCluster, Scene, Use, User};
 use crate::survey::class_of;
@@ -194,8 +194,8 @@ pub async fn certain(
         Api::namespaced_with(client.clone(), class.namespace().unwrap_or_default(), &kind);
     let found = api.get_opt(class.name()).await?.map(|Versioned(class)| Arc::new(ClassFacts::of(class)));
     let namespace = key.namespace().unwrap_or_default();
-    let own = served(Api::<InClusterIPPool>::namespaced(client.clone(), namespace).list(&ListParams::default()).await)?;
-    let global = served(Api::<GlobalInClusterIPPool>::all(client.clone()).list(&ListParams::default()).await)?;
+    let own = labelled(&Api::<InClusterIPPool>::namespaced(client.clone(), namespace), class).await?;
+    let global = labelled(&Api::<GlobalInClusterIPPool>::all(client.clone()), class).await?;
     let own = own.into_iter().map(|pool| {
         let key = ObjectKey::of(&pool);
         Pool::new(POOL_KIND, &key, Arc::new(Pools::slim(pool)))
@@ -210,12 +210,32 @@ pub async fn certain(
     Ok(Certain { class: found, pools: own.chain(global).filter(fit).collect() })
 }
 
-/// The items of a list; none of a kind that is not served.
-fn served<K: Clone>(answer: kube::Result<ObjectList<K>>) -> Result<Vec<K>, Box<kube::Error>> {
-    match answer {
-        Ok(list) => Ok(list.items),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-        Err(error) => Err(Box::new(error)),
+/// Pools per page of a list.
+const PAGE: u32 = 100;
+
+/// The pools whose label may name the class: by its name, or by pointing to a list. None of a kind that is not served.
+async fn labelled<K>(api: &Api<K>, class: &ObjectKey) -> Result<Vec<K>, Box<kube::Error>>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    // A longer name fits no label, so only a list can hold it; the server would refuse the selector.
+    let name = Some(class.name()).filter(|name| name.len() <= 63);
+    let words: Vec<&str> = name.into_iter().chain(["true"]).collect();
+    let selector = format!("{CLUSTER_CLASS} in ({})", words.join(", "));
+    let mut params = ListParams::default().labels(&selector).limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        match api.list(&params).await {
+            Ok(page) => {
+                found.extend(page.items);
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params = params.continue_token(&token),
+                    None => return Ok(found),
+                }
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(found),
+            Err(error) => return Err(Box::new(error)),
+        }
     }
 }
 

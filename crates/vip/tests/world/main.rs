@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the actors around the room own their tasks and their time")]
 
 mod actors;
+mod costs;
 mod model;
 mod objects;
 mod sweeps;

@@ -9,7 +9,7 @@ use kit::gates::Gates;
 use kit::manager::{Manager, Options};
 use kit::telemetry::Metrics;
 use serde_json::{Value, json};
-use sim::server::Server;
+use sim::server::{Handle, Server};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use vip::config::Config;
@@ -23,6 +23,7 @@ use crate::objects::{CLASS, CLUSTERS, NS, class, cluster, host, install, key, po
 pub struct Quiet {
     pub server: Server,
     pub extension: Arc<Extension>,
+    pub berth: Handle,
     metrics: Metrics,
     manager: Arc<Manager>,
     tasks: JoinSet<()>,
@@ -37,12 +38,13 @@ impl Quiet {
         }
         let (gates, metrics) = (Gates::new(), Metrics::new());
         let clock = Clock::simulated((server.clock())(), 1);
-        let manager = Manager::new(server.client("berth").kube(), clock, gates, metrics.clone(), Options::default());
+        let berth = server.client("berth");
+        let manager = Manager::new(berth.kube(), clock, gates, metrics.clone(), Options::default());
         let extension = vip::mount(&manager, config).unwrap();
         let mut tasks = JoinSet::new();
         let run = Arc::clone(&manager);
         tasks.spawn(async move { run.run().await.unwrap() });
-        let quiet = Self { server, extension, metrics, manager, tasks };
+        let quiet = Self { server, extension, berth, metrics, manager, tasks };
         tokio::time::sleep(Duration::from_secs(5)).await;
         quiet
     }
