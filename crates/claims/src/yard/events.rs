@@ -7,7 +7,7 @@ use api::key::ObjectKey;
 use jiff::Timestamp;
 
 use super::fit::ailment;
-use super::hosts::{Host, is_reservation};
+use super::hosts::{Host, is_reservation, tenant};
 use super::queue::Signature;
 use super::{Claim, State, Tenant, Timer, Yard, times};
 use crate::facts::{ClaimFacts, Consumer, HardwareFacts, HostFacts, PolicyFacts, QuotaFacts, SpaceFacts};
@@ -33,14 +33,25 @@ impl Yard {
         let keeps = facts.as_ref().is_some_and(|facts| known.is_some_and(|known| keeps_promise(known, facts)));
         let namespace = key.namespace().unwrap_or_default();
         let had_hosts = self.hosts.has_namespace(namespace);
-        self.uncount(key);
+        // Who counts it and what counts it look at nothing else: a host that only reports costs nobody anything.
+        let counts_alike = facts.as_ref().zip(known).is_some_and(|(facts, known)| {
+            let promised = promised.as_deref().filter(|_| keeps);
+            known.facts.labels == facts.labels
+                && known.hardware.as_ref() == self.hosts.hardware(key, facts)
+                && known.tenant() == tenant(facts, promised)
+        });
+        if !counts_alike {
+            self.uncount(key);
+        }
         match facts {
             Some(facts) => {
                 for at in times(&facts).filter(|at| *at > now) {
                     self.timers.insert((at, Timer::Host(key.clone())));
                 }
                 self.hosts.put(key, facts, promised.filter(|_| keeps));
-                self.recount(key);
+                if !counts_alike {
+                    self.recount(key);
+                }
                 self.todo.hosts.insert(key.clone());
             }
             None => {
@@ -305,7 +316,8 @@ impl Yard {
     /// Gives a claim the host that it decided on, if it fits and nobody else has it.
     fn takes(&mut self, claim: &ObjectKey, host: &ObjectKey, now: Timestamp) -> bool {
         let Some(wish) = self.wish(claim) else { return false };
-        let wants = self.claims.get(claim).is_some_and(Claim::wants);
+        // Who has a host already gets no second one, whatever it had decided on.
+        let wants = self.claims.get(claim).is_some_and(|entry| entry.wants() && !matches!(entry.state, State::Bound));
         let tenant = claim.namespace().unwrap_or_default();
         let fits = self.hosts.get(host).is_some_and(|known| {
             let seen = known.seen();

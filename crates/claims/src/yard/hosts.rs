@@ -84,14 +84,9 @@ impl Host {
         }
     }
 
-    /// The tenant that holds it: by a claim, by a reservation, or by a promise.
+    /// The tenant that holds it.
     pub(super) fn tenant(&self) -> Option<&str> {
-        match &self.facts.consumer {
-            Some(consumer) if consumer.claim().is_some() => Some(&consumer.namespace),
-            Some(consumer) if is_reservation(&self.facts) => reserving_tenant(consumer),
-            Some(_) => None,
-            None => self.assumed.as_ref().and_then(|claim| claim.namespace()),
-        }
+        tenant(&self.facts, self.assumed.as_deref())
     }
 
     fn shelf(&self) -> Shelf {
@@ -115,6 +110,16 @@ pub(super) enum Shelf {
     Free,
     /// Among those kept for a reuse group.
     Kept(Box<str>),
+}
+
+/// The tenant that holds a host: by a claim, by a reservation, or by a promise.
+pub(super) fn tenant<'a>(host: &'a HostFacts, promised: Option<&'a ObjectKey>) -> Option<&'a str> {
+    match &host.consumer {
+        Some(consumer) if consumer.claim().is_some() => Some(&consumer.namespace),
+        Some(consumer) if is_reservation(host) => reserving_tenant(consumer),
+        Some(_) => None,
+        None => promised.and_then(ObjectKey::namespace),
+    }
 }
 
 /// Whether the consumer of a host only keeps it for reuse.
