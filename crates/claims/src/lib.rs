@@ -22,6 +22,7 @@ pub mod decide;
 pub mod facts;
 pub mod guard;
 pub mod hand;
+pub mod keeper;
 pub mod labels;
 pub mod memory;
 pub mod mirror;

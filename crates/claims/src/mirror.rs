@@ -9,6 +9,7 @@ use api::own::HostMetadata;
 
 use crate::facts::HostFacts;
 use crate::observe::Snapshot;
+use crate::yard::Grant;
 
 /// The labels and annotations that Berth keeps on a claim: all of them, or they are taken away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,10 +35,20 @@ fn is_reserved(key: &str) -> bool {
 pub fn visible(s: &Snapshot, host: &HostFacts) -> HostMetadata {
     // Without a word of any policy a tenant sees what it named itself.
     let asked = |key: &str| s.claim.selector.as_ref().is_ok_and(|selector| selector.keys().any(|asked| asked == key));
-    let shows_label = |key: &str| if s.grant.copies_metadata { s.grant.shows_label(key) } else { asked(key) };
-    let labels = host.labels.iter().filter(|(key, _)| !is_reserved(key) && shows_label(key));
+    if s.grant.copies_metadata {
+        return shown(&s.grant, host);
+    }
+    let labels = host.labels.iter().filter(|(key, _)| !is_reserved(key) && asked(key));
+    let labels = labels.map(|(key, value)| (key.to_string(), value.to_string()));
+    HostMetadata { labels: labels.take(HostMetadata::LABELS).collect(), ..HostMetadata::default() }
+}
+
+/// The metadata of the host that these policies show.
+#[must_use]
+pub fn shown(grant: &Grant, host: &HostFacts) -> HostMetadata {
+    let labels = host.labels.iter().filter(|(key, _)| !is_reserved(key) && grant.shows_label(key));
     let annotations = host.annotations.iter().filter(|(key, value)| {
-        !is_reserved(key) && s.grant.shows_annotation(key) && value.chars().count() <= HostMetadata::ANNOTATION_CHARS
+        !is_reserved(key) && grant.shows_annotation(key) && value.chars().count() <= HostMetadata::ANNOTATION_CHARS
     });
     HostMetadata {
         labels: labels.map(|(key, value)| (key.to_string(), value.to_string())).take(HostMetadata::LABELS).collect(),

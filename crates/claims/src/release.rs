@@ -90,12 +90,8 @@ pub fn give_back(s: &Snapshot, host: &Found, purpose: Purpose) -> Vec<Step> {
     {
         return vec![Step::Count];
     }
-    let wish = Leave {
-        uid: claim.uid.clone(),
-        fast_track: s.config.fast_track,
-        keep_cleaning: purpose == Purpose::Delete && keeps_disks(s, &host.facts),
-        replacing: purpose == Purpose::Replace,
-    };
+    let wish =
+        Leave { uid: claim.uid.clone(), fast_track: s.config.fast_track, replacing: purpose == Purpose::Replace };
     if wish.patch(&host.facts).is_some() {
         return vec![Step::Clear { host: host.key.clone(), wish }];
     }
@@ -157,10 +153,6 @@ fn after(s: &Snapshot, host: &HostFacts, purpose: Purpose) -> After {
 fn reuse_group(s: &Snapshot) -> Option<&str> {
     let group = s.claim.spec.node_reuse.as_deref()?;
     (!s.cluster.as_ref().is_some_and(|cluster| cluster.deleting)).then_some(group)
-}
-
-fn keeps_disks(s: &Snapshot, host: &HostFacts) -> bool {
-    reuse_group(s).is_some() && s.grant.cleaning_override && host.cleaning.as_deref() == Some("disabled")
 }
 
 /// Who keeps a host between two claims: the cluster, or the tenant's namespace when there is none.

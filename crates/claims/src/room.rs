@@ -20,9 +20,10 @@ use crate::apply::Error;
 use crate::config::Config;
 use crate::copies::Copies;
 use crate::decide::{self, Step};
-use crate::facts::World;
+use crate::facts::{PolicyFacts, QuotaFacts, World};
 use crate::guard;
 use crate::hand::Hand;
+use crate::keeper::{self, Ledgers};
 use crate::memory::{Faults, Told};
 use crate::observe::Snapshot;
 use crate::status;
@@ -140,6 +141,7 @@ pub fn mount(manager: &Manager, config: Config) -> Result<(), manager::Error> {
     // Set once, here; nobody else holds the room yet.
     let _ = driver.room().work.set(Arc::clone(work));
     wire(manager, &world, &yard, work);
+    let ledgers = keeper::mount(manager, &world, &driver.room().config, &yard);
     let (timed, time, timers) = (Arc::clone(&yard), manager.clock().clone(), Arc::clone(work));
     let (ready, keys, clock, queue) = (world.clone(), world.claims.clone(), manager.clock().clone(), Arc::clone(work));
     let open = async move {
@@ -149,7 +151,7 @@ pub fn mount(manager: &Manager, config: Config) -> Result<(), manager::Error> {
         }
     };
     manager.drive(&driver, open, move |accepts| keys.keys(accepts));
-    manager.spawn(Stage::Decide, "claims clock", |stop| tick(timed, time, timers, stop));
+    manager.spawn(Stage::Decide, "claims clock", |stop| tick(timed, time, timers, ledgers, stop));
     Ok(())
 }
 
@@ -167,15 +169,28 @@ fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<Obj
     let (yard, clock, queue) = teller();
     world.hardware.observe(move |delta| wake(&queue, lock(&yard).hardware(&delta.key, delta.new.clone(), clock.now())));
     let (yard, clock, queue) = teller();
-    world.policies.observe(move |delta| wake(&queue, lock(&yard).policy(&delta.key, delta.new.clone(), clock.now())));
+    world.policies.observe(move |delta| {
+        // Its own status changes with every host that is bound through it.
+        let same = |old: &PolicyFacts, new: &PolicyFacts| {
+            old.uid == new.uid && old.spec == new.spec && old.problem == new.problem
+        };
+        if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if same(old, new)) {
+            wake(&queue, lock(&yard).policy(&delta.key, delta.new.clone(), clock.now()));
+        }
+    });
     let (yard, clock, queue) = teller();
     world
         .spaces
         .observe(move |delta| wake(&queue, lock(&yard).space(delta.key.name(), delta.new.clone(), clock.now())));
     let (yard, clock, queue) = teller();
-    world
-        .quotas
-        .observe(move |delta| wake(&queue, lock(&yard).quota(delta.key.name(), delta.new.clone(), clock.now())));
+    world.quotas.observe(move |delta| {
+        let same = |old: &QuotaFacts, new: &QuotaFacts| {
+            old.uid == new.uid && old.spec == new.spec && old.problem == new.problem
+        };
+        if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if same(old, new)) {
+            wake(&queue, lock(&yard).quota(delta.key.name(), delta.new.clone(), clock.now()));
+        }
+    });
     let (claims, queue) = (world.claims.clone(), Arc::clone(work));
     world.secrets.observe(move |delta| {
         wake(&queue, claims.by("secret", &delta.key.to_string()).into_iter().map(|(claim, _)| claim).collect());
@@ -197,12 +212,13 @@ fn wake(queue: &Work<ObjectKey>, claims: Vec<ObjectKey>) {
 }
 
 /// Tells the yard that time has passed, when that matters to somebody.
-async fn tick(yard: SharedYard, clock: Clock, queue: Arc<Work<ObjectKey>>, stop: CancellationToken) {
+async fn tick(yard: SharedYard, clock: Clock, queue: Arc<Work<ObjectKey>>, ledgers: Ledgers, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(TICK) => {}
         }
+        ledgers.wake(lock(&yard).touched());
         let now = clock.now();
         let due = lock(&yard).due().is_some_and(|due| due <= now);
         if due {

@@ -223,8 +223,6 @@ pub struct Leave {
     pub uid: Box<str>,
     /// Whether a host that goes back stays powered on, for a faster next deployment.
     pub fast_track: bool,
-    /// Whether the disks may stay as they are: a group that reuses the node asked for it and was allowed to.
-    pub keep_cleaning: bool,
     /// Whether the host goes back because it failed this claim.
     pub replacing: bool,
 }
@@ -235,8 +233,7 @@ impl Leave {
     pub fn patch(&self, host: &HostFacts) -> Option<Value> {
         let mut change = Change::default();
         let defaults = Defaults::of(host);
-        let cleaning =
-            if self.keep_cleaning { host.cleaning.as_ref() } else { defaults.automated_cleaning_mode.as_ref() };
+        let cleaning = defaults.automated_cleaning_mode.as_ref();
         if host.cleaning.as_ref() != cleaning {
             change.spec("automatedCleaningMode", json!(cleaning));
         }

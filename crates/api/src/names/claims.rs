@@ -54,6 +54,8 @@ pub const REBOOT_ID_ANNOTATION: &str = "berth.dev/reboot-id";
 pub const REPLACING_ANNOTATION: &str = "berth.dev/replacing";
 /// Annotation on a copy of a Secret: the version of the Secret it was copied from.
 pub const SOURCE_VERSION_ANNOTATION: &str = "berth.dev/source-version";
+/// Annotation on a HardwareData: the keys of the labels and annotations that were put on it for the catalogue.
+pub const CATALOGUE_ANNOTATION: &str = "berth.dev/catalogue";
 /// Label on a copy of a Secret: the uid of the claim it was made for.
 pub const CLAIM_UID_LABEL: &str = "berth.dev/claim-uid";
 /// Start of the annotation on a host that one tenant is not to get; 8 hexadecimal digits follow.

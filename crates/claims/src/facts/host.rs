@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{HardwareFacts, Texts};
 use crate::parts::Part;
 
-/// BareMetalHosts, with an index of the claim that uses them.
+/// BareMetalHosts, with indexes of the claim that uses them and of others who keep them.
 pub struct Hosts;
 
 /// A BareMetalHost, as decisions use it.
@@ -297,8 +297,20 @@ impl SecretRef {
 impl Project for Hosts {
     type Source = BareMetalHost;
     type Slim = HostFacts;
+    const INDEXES: &'static [&'static str] = &["claim", "keeper"];
 
     fn slim(source: BareMetalHost) -> HostFacts {
         HostFacts::of(source)
+    }
+
+    fn keys(index: usize, _: &ObjectKey, host: &HostFacts) -> Vec<Box<str>> {
+        let Some(consumer) = &host.consumer else { return Vec::new() };
+        let key = match (index, consumer.claim()) {
+            (0, Some(claim)) => claim,
+            (1, None) if consumer.namespace.is_empty() => ObjectKey::cluster_scoped(consumer.name.clone()),
+            (1, None) => ObjectKey::namespaced(consumer.namespace.clone(), consumer.name.clone()),
+            _ => return Vec::new(),
+        };
+        vec![key.to_string().into()]
     }
 }

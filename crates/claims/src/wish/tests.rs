@@ -118,7 +118,7 @@ proptest! {
         if let Some(patch) = stay.patch(&before) {
             merge(&mut body, &patch);
         }
-        let leave = Leave { uid: "u".into(), fast_track: false, keep_cleaning: false, replacing: false };
+        let leave = Leave { uid: "u".into(), fast_track: false, replacing: false };
         if let Some(patch) = leave.patch(&host(&body)) {
             merge(&mut body, &patch);
         }

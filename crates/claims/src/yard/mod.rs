@@ -275,6 +275,12 @@ impl Yard {
         Grant::of(&way, &self.live(host, facts))
     }
 
+    /// What the policies of a host's namespace show of it, whoever asks.
+    #[must_use]
+    pub fn catalogue(&self, host: &ObjectKey, facts: &HostFacts) -> Grant {
+        Grant::of(&self.rules.all(host.namespace().unwrap_or_default()), &self.live(host, facts))
+    }
+
     /// Hosts held by each tenant, promised ones and reservations included.
     #[must_use]
     pub fn holdings(&self) -> &BTreeMap<Box<str>, u32> {

@@ -236,6 +236,12 @@ impl Rules {
         Way { pass, policies: admitting.cloned().collect() }
     }
 
+    /// Every policy of a namespace that can be used, whomever it admits.
+    pub(super) fn all(&self, namespace: &str) -> Way {
+        let usable = self.of_namespace(namespace).filter(|policy| policy.fault.is_none());
+        Way { pass: None, policies: usable.cloned().collect() }
+    }
+
     /// The namespaces a tenant may look for hosts in. A namespace without hosts counts only where a policy opens it:
     /// everybody has a namespace of their own.
     pub(super) fn admitted<'a>(&mut self, tenant: &str, with_hosts: impl Iterator<Item = &'a str>) -> Arc<Admitted> {
