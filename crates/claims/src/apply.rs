@@ -165,6 +165,8 @@ impl Claims {
             .await?;
         match touched {
             Touched::Changed => {
+                let took = Duration::try_from(s.now.duration_since(s.claim.created)).unwrap_or_default();
+                self.metrics.bound(took, s.offer.as_ref().map_or(1, |offer| offer.examined));
                 let text = format!("Bound to HostClaim {}.", s.key);
                 let uid = s.offer.as_ref().map_or("", |offer| &*offer.uid);
                 self.say_on_host(host, uid, "HostBound", &text).await;
@@ -182,6 +184,7 @@ impl Claims {
     /// The host went to somebody else, or changed: the claim looks elsewhere, and whoever is better off hears of it.
     fn refused(&self, s: &Snapshot, host: &ObjectKey, why: Option<Unfit>) {
         tracing::debug!(claim = %s.key, %host, ?why, "the host was not bound");
+        self.metrics.conflict();
         let until = s.now.checked_add(COOL_DOWN).unwrap_or(s.now);
         let woken = self.yard().refused(&s.key, host, until, s.now);
         self.wake(woken);
@@ -284,6 +287,14 @@ impl Claims {
         };
         match self.hand.change(host, judge).await? {
             Touched::Changed => {
+                match purpose {
+                    Purpose::Delete => {
+                        let since = s.claim.deleted_at.unwrap_or(s.now);
+                        self.metrics.released(Duration::try_from(s.now.duration_since(since)).unwrap_or_default());
+                    }
+                    Purpose::Extra => self.metrics.healed(),
+                    Purpose::Replace => {}
+                }
                 let text = format!("Given back by HostClaim {}.", s.key);
                 let uid = s.hosts.iter().find(|found| found.key == *host).map_or("", |found| &*found.facts.uid);
                 self.say_on_host(host, uid, "HostReleased", &text).await;

@@ -25,6 +25,7 @@ pub mod hand;
 pub mod keeper;
 pub mod labels;
 pub mod memory;
+pub mod metrics;
 pub mod mirror;
 pub mod moving;
 pub mod names;

@@ -25,6 +25,7 @@ use crate::guard;
 use crate::hand::Hand;
 use crate::keeper::{self, Ledgers};
 use crate::memory::{Faults, Told};
+use crate::metrics::ClaimMetrics;
 use crate::observe::Snapshot;
 use crate::status;
 use crate::yard::Yard;
@@ -47,6 +48,7 @@ pub struct Claims {
     pub(crate) events: Events,
     pub(crate) faults: Faults,
     pub(crate) told: Told,
+    pub(crate) metrics: ClaimMetrics,
     yard: SharedYard,
     work: OnceLock<Arc<Work<ObjectKey>>>,
 }
@@ -61,6 +63,7 @@ impl Claims {
             events: Events::new(manager.client().clone(), Self::NAME, Some(manager.instance().to_owned())),
             faults: Faults::default(),
             told: Told::default(),
+            metrics: ClaimMetrics::register(manager.metrics(), &world, &yard),
             work: OnceLock::new(),
             world,
             config,

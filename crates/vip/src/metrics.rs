@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kit::feed::Seen;
-use kit::telemetry::Metrics;
+use kit::telemetry::{Metrics, gauge, gauges};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::facts::{GLOBAL_POOL_KIND, POOL_KIND, World};
@@ -188,22 +186,7 @@ impl Collector for Gauges {
                 && !cluster.deleting
                 && self.world.claims.get(&Slot::CONTROL_PLANE.claim_of(key)) == Seen::Absent
         });
-        let count = i64::try_from(unprotected.count()).unwrap_or(i64::MAX);
         let help = "Clusters whose address no claim protects";
-        let encode = encoder.encode_descriptor("vip_unprotected_vips", help, None, MetricType::Gauge)?;
-        ConstGauge::new(count).encode(encode)
+        gauge(&mut encoder, "vip_unprotected_vips", help, unprotected.count())
     }
-}
-
-fn gauges<L: EncodeLabelSet + Clone + std::hash::Hash + Eq>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    values: impl Iterator<Item = (L, i64)>,
-) -> Result<(), std::fmt::Error> {
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (labels, value) in values {
-        ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
-    }
-    Ok(())
 }

@@ -26,6 +26,8 @@ pub struct ClaimFacts {
     pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Since when it is being deleted.
+    pub deleted_at: Option<Timestamp>,
     /// Its finalizers.
     pub finalizers: Box<[Box<str>]>,
     /// Its labels.
@@ -65,6 +67,7 @@ impl ClaimFacts {
             generation: metadata.generation.unwrap_or_default(),
             created: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
+            deleted_at: metadata.deletion_timestamp.map(|time| time.0),
             finalizers: metadata.finalizers.unwrap_or_default().into_iter().map(Into::into).collect(),
             cluster: metadata.labels.as_ref().and_then(|l| l.get(CLUSTER_NAME_LABEL)).map(|v| v.as_str().into()),
             labels: super::texts(metadata.labels, |_| true),

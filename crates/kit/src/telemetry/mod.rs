@@ -12,4 +12,4 @@ mod process;
 pub use bind::{BindError, parse_bind_address};
 pub use endpoints::{health_router, metrics_router};
 pub use logs::{LogError, LogFormat, init_logs, subscriber};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, gauge, gauges};

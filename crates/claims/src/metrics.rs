@@ -1,0 +1,150 @@
+//! What is counted, and what is read from the indexes when somebody scrapes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kit::telemetry::{Metrics, gauge, gauges};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+
+use crate::facts::{ClaimFacts, World};
+use crate::room::{SharedYard, lock};
+use crate::status::ASSOCIATED;
+
+/// The counters of the room.
+#[derive(Clone, Debug)]
+pub struct ClaimMetrics {
+    bind_seconds: Histogram,
+    select_steps: Histogram,
+    bind_conflicts: Counter,
+    duplicates: Counter,
+    release_seconds: Histogram,
+}
+
+impl ClaimMetrics {
+    /// Adds them to the registry as `berth_claims_…`.
+    #[must_use]
+    pub fn register(metrics: &Metrics, world: &World, yard: &SharedYard) -> Self {
+        let seconds = || Histogram::new([0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0]);
+        let new = Self {
+            bind_seconds: seconds(),
+            select_steps: Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0]),
+            bind_conflicts: Counter::default(),
+            duplicates: Counter::default(),
+            release_seconds: seconds(),
+        };
+        metrics.register("claims_bind_seconds", "Claim made to host bound", new.bind_seconds.clone());
+        metrics.register("claims_select_steps", "Hosts looked at to find one", new.select_steps.clone());
+        metrics.register("claims_bind_conflicts", "Hosts that went to somebody else first", new.bind_conflicts.clone());
+        metrics.register(
+            "claims_duplicate_bindings",
+            "Second hosts of a claim that were given back",
+            new.duplicates.clone(),
+        );
+        metrics.register("claims_release_seconds", "Claim deleted to host given back", new.release_seconds.clone());
+        metrics.register_collector(Gauges { world: world.clone(), yard: yard.clone() });
+        new
+    }
+
+    /// A host was bound after that time and that many hosts looked at.
+    pub fn bound(&self, took: Duration, examined: u32) {
+        self.bind_seconds.observe(took.as_secs_f64());
+        self.select_steps.observe(f64::from(examined));
+    }
+
+    /// A host went to somebody else first.
+    pub fn conflict(&self) {
+        self.bind_conflicts.inc();
+    }
+
+    /// A second host of a claim was given back.
+    pub fn healed(&self) {
+        self.duplicates.inc();
+    }
+
+    /// A deleted claim's host was given back after that time.
+    pub fn released(&self, took: Duration) {
+        self.release_seconds.observe(took.as_secs_f64());
+    }
+}
+
+/// Read from the indexes at each scrape, so that they cost nothing in between and cannot drift.
+struct Gauges {
+    world: World,
+    yard: SharedYard,
+}
+
+impl std::fmt::Debug for Gauges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Gauges")
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct PhaseLabels {
+    kind: String,
+    phase: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct NamespaceLabels {
+    namespace: String,
+}
+
+/// How far a claim has come, in one word.
+fn phase(claim: &ClaimFacts) -> &'static str {
+    if claim.deleting {
+        return "releasing";
+    }
+    let reason = associated(claim);
+    match (&claim.status.bare_metal_host, reason) {
+        (_, Some("HostLost")) => "lost",
+        (Some(_), _) if claim.status.ready => "provisioned",
+        (Some(_), _) => "bound",
+        (None, _) if claim.status.selected_host.is_some() => "binding",
+        (None, _) => "waiting",
+    }
+}
+
+fn associated(claim: &ClaimFacts) -> Option<&str> {
+    claim.status.conditions.iter().find(|c| c.type_ == ASSOCIATED).map(|c| c.reason.as_str())
+}
+
+impl Collector for Gauges {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let mut phases: BTreeMap<PhaseLabels, i64> = BTreeMap::new();
+        let mut waiting: BTreeMap<ReasonLabels, i64> = BTreeMap::new();
+        for (_, claim) in self.world.claims.all() {
+            let phase = phase(&claim);
+            *phases.entry(PhaseLabels { kind: claim.spec.kind.clone(), phase }).or_default() += 1;
+            if phase == "waiting" {
+                let reason = associated(&claim).unwrap_or("Unknown").to_owned();
+                *waiting.entry(ReasonLabels { reason }).or_default() += 1;
+            }
+        }
+        gauges(&mut encoder, "claims_claims", "Claims by kind and phase", phases)?;
+        gauges(&mut encoder, "claims_waiting_claims", "Claims without a host, by reason", waiting)?;
+        let orphans = self.world.hosts.all().into_iter().filter(|(_, host)| {
+            let claim = host.consumer.as_ref().and_then(|consumer| consumer.claim());
+            claim.is_some_and(|claim| self.world.claims.get(&claim) == kit::feed::Seen::Absent)
+        });
+        gauge(&mut encoder, "claims_orphan_hosts", "Hosts whose claim does not exist", orphans.count())?;
+        let free = lock(&self.yard).free();
+        let free =
+            free.into_iter().map(|(namespace, free)| (NamespaceLabels { namespace: namespace.into() }, count(free)));
+        gauges(&mut encoder, "claims_free_hosts", "Hosts that anybody admitted may have", free)?;
+        let copies = self.world.secrets.all().into_iter().filter(|(_, secret)| secret.claim.is_some()).count();
+        gauge(&mut encoder, "claims_secret_copies", "Secrets copied for claims", copies)
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
