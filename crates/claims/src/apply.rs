@@ -1,5 +1,6 @@
 //! Carries out steps: one arm per step, each safe to repeat and to be dropped half-way.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::key::ObjectKey;
@@ -26,6 +27,8 @@ use crate::yard::Unfit;
 
 /// A host that refused a claim is not tried by it again for this long.
 const COOL_DOWN: Duration = Duration::from_secs(10);
+/// A host that the server did not let us bind is not tried by the claim again for this long.
+const REFUSED: Duration = Duration::from_secs(300);
 /// Copies that are still there after they were deleted are looked at again after this long.
 const COPIES_LINGER: Duration = Duration::from_secs(5);
 
@@ -38,6 +41,9 @@ pub enum Error {
     /// The host is not ours any more, or not as it was when this was decided.
     #[error("the host {0} has changed hands meanwhile")]
     NotOurs(ObjectKey),
+    /// The server did not let us bind a host.
+    #[error("binding a host was refused")]
+    Bind(#[source] Box<Error>),
     /// The claim could not be written.
     #[error(transparent)]
     Claim(#[from] write::Error),
@@ -53,6 +59,7 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::Behind | Self::NotOurs(_) => Class::Stale,
+            Self::Bind(error) => error.class(),
             Self::Claim(error) => error.class(),
             Self::Host(error) => error.class(),
             Self::Copies(error) => error.class(),
@@ -72,6 +79,7 @@ impl Error {
                 | copies::Error::List { source, .. }
                 | copies::Error::Write(write::Error::Refused { source, .. }),
             ) => source,
+            Self::Bind(error) => return error.is_forbidden(),
             _ => return false,
         };
         matches!(&**source, kube::Error::Api(status) if status.code == 403)
@@ -114,7 +122,8 @@ impl Claims {
             Step::Clear { host, wish } => self.clear(s, &host, &wish).await,
             Step::DropCopies { host } => {
                 let namespace = host.namespace().unwrap_or_default();
-                if self.copies.drop_all(namespace, &s.claim.uid).await? {
+                let prefix = format!("{}-hc-", host.name());
+                if self.copies.drop_all(namespace, &s.claim.uid, &prefix).await? {
                     return Ok(Flow::Next);
                 }
                 Ok(Flow::Wait(s.now.checked_add(COPIES_LINGER).ok()))
@@ -145,8 +154,9 @@ impl Claims {
         let mut status = s.claim.status.clone();
         status.conditions.retain(|condition| CONDITIONS.contains(&condition.type_.as_str()));
         change(&mut status);
-        let version = self.writer.status_at(&s.target(), &status, &s.version).await?;
+        let version = self.writer.status_at(&s.target(), &status, &s.latest()).await?;
         self.world.claims.wrote(&s.key, &version);
+        s.wrote(version);
         Ok(Flow::Next)
     }
 
@@ -162,7 +172,19 @@ impl Claims {
                     None => wish.patch(live).map_or(Edit::Nothing, Edit::Patch),
                 }
             })
-            .await?;
+            .await;
+        let touched = match touched {
+            Ok(touched) => touched,
+            Err(error) => {
+                let error = Error::Host(error);
+                // No conflict and no outage: this host will not have it, so the claim looks elsewhere for a while.
+                if error.is_forbidden() || error.class() == Class::Terminal {
+                    self.refused(s, host, REFUSED, None);
+                    return Err(Error::Bind(Box::new(error)));
+                }
+                return Err(error);
+            }
+        };
         match touched {
             Touched::Changed => {
                 let took = Duration::try_from(s.now.duration_since(s.claim.created)).unwrap_or_default();
@@ -175,17 +197,17 @@ impl Claims {
             Touched::Unchanged => Ok(Flow::Again),
             Touched::Gone | Touched::Refused(_) => {
                 let why = if let Touched::Refused(why) = touched { Some(why) } else { None };
-                self.refused(s, host, why);
+                self.refused(s, host, COOL_DOWN, why);
                 Ok(Flow::Again)
             }
         }
     }
 
     /// The host went to somebody else, or changed: the claim looks elsewhere, and whoever is better off hears of it.
-    fn refused(&self, s: &Snapshot, host: &ObjectKey, why: Option<Unfit>) {
+    fn refused(&self, s: &Snapshot, host: &ObjectKey, pause: Duration, why: Option<Unfit>) {
         tracing::debug!(claim = %s.key, %host, ?why, "the host was not bound");
         self.metrics.conflict();
-        let until = s.now.checked_add(COOL_DOWN).unwrap_or(s.now);
+        let until = s.now.checked_add(pause).unwrap_or(s.now);
         let woken = self.yard().refused(&s.key, host, until, s.now);
         self.wake(woken);
     }
@@ -316,7 +338,7 @@ impl Claims {
     }
 
     async fn unfinalize(&self, s: &Snapshot) -> Result<Flow, Error> {
-        if s.claim.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_none() {
+        if !release::is_moved(s) {
             // The observation looked live at the hosts that the status names; what it did not see was bound since.
             let intended = s.claim.status.selected_host.as_ref().map(|host| host.key());
             if let Some(host) = intended
@@ -324,6 +346,17 @@ impl Claims {
                 && is_ours(live.facts.consumer.as_ref(), &s.key, &s.claim)
             {
                 return Err(Error::NotOurs(host));
+            }
+            // What the index does not show may be there all the same.
+            let status = &s.claim.status;
+            let bound = status.bare_metal_host.as_ref().map(|host| host.namespace.as_str());
+            let chosen = status.selected_host.as_ref().map(|host| host.namespace.as_str());
+            let places: BTreeSet<&str> =
+                bound.into_iter().chain(chosen).filter(|place| Some(*place) != s.key.namespace()).collect();
+            for place in places {
+                if !self.copies.drop_all(place, &s.claim.uid, "").await? {
+                    return Ok(Flow::Wait(s.now.checked_add(COPIES_LINGER).ok()));
+                }
             }
         }
         let written = self.writer.remove_finalizer(&s.target(), &finalizers(s), names::BAREMETAL_FINALIZER).await?;

@@ -7,7 +7,7 @@ use api::names::claims as names;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kit::class::{Class, Classify};
-use kit::feed::{Feed, Version};
+use kit::feed::{Feed, Seen, Version};
 use kit::kinds::Kind;
 use kit::write::{self, Created, Target, Writer};
 use kube::Api;
@@ -38,6 +38,9 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
+    /// The index does not show our own last write yet, or a copy is about to be made anew.
+    #[error("the index of secrets is behind")]
+    Behind,
     /// The server did not take a change.
     #[error(transparent)]
     Write(#[from] write::Error),
@@ -47,6 +50,7 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::Read { source, .. } | Self::List { source, .. } => source.class(),
+            Self::Behind => Class::Stale,
             Self::Write(error) => error.class(),
         }
     }
@@ -109,7 +113,8 @@ impl Copies {
         };
         let version = Version::of(&source);
         let Some(data) = content(copy.part, source.data) else { return Ok(Copied::Unusable(version, Fault::NoKey)) };
-        let body = body(copy, &version, source.type_.as_deref(), &data);
+        let type_ = type_of(copy.part, source.type_.as_deref());
+        let body = body(copy, &version, type_, &data);
         let place = copy.at.namespace.as_deref().unwrap_or_default();
         let key = ObjectKey::namespaced(place, copy.at.name.clone());
         match self.writer.create(&kind(), Some(place), &body).await? {
@@ -119,19 +124,20 @@ impl Copies {
                 if !ours {
                     return Ok(Copied::Unusable(version, Fault::NameTaken));
                 }
-                self.refresh(&key, &found, body, source.type_.as_deref()).await?;
+                self.refresh(&key, &found, body, type_).await?;
             }
         }
         Ok(Copied::Done)
     }
 
-    async fn refresh(&self, key: &ObjectKey, found: &Value, mut body: Value, type_: Option<&str>) -> Result<(), Error> {
+    async fn refresh(&self, key: &ObjectKey, found: &Value, mut body: Value, type_: &str) -> Result<(), Error> {
         let text = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let target = Target { kind: kind(), key: key.clone(), uid: text("/metadata/uid").into() };
         let version = Version { uid: target.uid.clone(), resource_version: text("/metadata/resourceVersion").into() };
         // A secret's type cannot be changed: the copy is made anew, by the pass that its end brings.
-        if text("/type") != type_.unwrap_or("Opaque") {
-            return Ok(self.writer.delete(&target, Some(&version)).await?);
+        if text("/type") != type_ {
+            self.writer.delete(&target, Some(&version)).await?;
+            return Err(Error::Behind);
         }
         if let Some(body) = body.as_object_mut() {
             body.remove("type");
@@ -153,30 +159,34 @@ impl Copies {
     /// What the server said.
     pub async fn delete(&self, copies: &[ObjectKey]) -> Result<(), Error> {
         for key in copies {
-            if let kit::feed::Seen::At(secret) = self.secrets.get(key) {
-                let target = Target { kind: kind(), key: key.clone(), uid: secret.version.uid.clone() };
-                self.writer.delete(&target, None).await?;
-            }
+            let secret = match self.secrets.get(key) {
+                Seen::At(secret) => secret,
+                Seen::Absent => continue,
+                Seen::Behind => return Err(Error::Behind),
+            };
+            let target = Target { kind: kind(), key: key.clone(), uid: secret.version.uid.clone() };
+            self.writer.delete(&target, None).await?;
         }
         Ok(())
     }
 
-    /// Deletes every copy of this claim in a namespace; says whether none is left, as the server sees it.
+    /// Deletes the copies of this claim in a namespace whose names begin so; says whether none is left, as the server
+    /// sees it.
     ///
     /// # Errors
     /// What the server said.
-    pub async fn drop_all(&self, namespace: &str, claim: &str) -> Result<bool, Error> {
-        let found = self.list(namespace, claim).await?;
+    pub async fn drop_all(&self, namespace: &str, claim: &str, prefix: &str) -> Result<bool, Error> {
+        let found = self.list(namespace, claim, prefix).await?;
         if found.is_empty() {
             return Ok(true);
         }
         for target in &found {
             self.writer.delete(target, None).await?;
         }
-        Ok(self.list(namespace, claim).await?.is_empty())
+        Ok(self.list(namespace, claim, prefix).await?.is_empty())
     }
 
-    async fn list(&self, namespace: &str, claim: &str) -> Result<Vec<Target>, Error> {
+    async fn list(&self, namespace: &str, claim: &str, prefix: &str) -> Result<Vec<Target>, Error> {
         let selector = ListParams::default().labels(&format!("{}={claim}", names::CLAIM_UID_LABEL));
         let listed = self.api(namespace).list_metadata(&selector).await;
         let listed =
@@ -186,7 +196,7 @@ impl Copies {
             key: ObjectKey::namespaced(namespace, object.metadata.name.clone().unwrap_or_default()),
             uid: object.metadata.uid.clone().unwrap_or_default().into(),
         };
-        Ok(listed.items.iter().map(target).collect())
+        Ok(listed.items.iter().map(target).filter(|target| target.key.name().starts_with(prefix)).collect())
     }
 }
 
@@ -208,7 +218,15 @@ fn content(part: Part, data: Option<BTreeMap<String, ByteString>>) -> Option<BTr
     Some(BTreeMap::from([(key, value)]))
 }
 
-fn body(copy: &Copy<'_>, version: &Version, type_: Option<&str>, data: &BTreeMap<String, ByteString>) -> Value {
+/// The type of a copy. Types of Kubernetes itself ask for keys that a single part of data does not have.
+fn type_of(part: Part, type_: Option<&str>) -> &str {
+    let known = |type_: &&str| {
+        part == Part::Pull || !type_.split('/').next().is_some_and(|domain| domain.ends_with("kubernetes.io"))
+    };
+    type_.filter(known).unwrap_or("Opaque")
+}
+
+fn body(copy: &Copy<'_>, version: &Version, type_: &str, data: &BTreeMap<String, ByteString>) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -227,7 +245,7 @@ fn body(copy: &Copy<'_>, version: &Version, type_: Option<&str>, data: &BTreeMap
                 "uid": copy.host_uid,
             }],
         },
-        "type": type_.unwrap_or("Opaque"),
+        "type": type_,
         "data": data,
     })
 }

@@ -13,7 +13,7 @@ use crate::observe::Snapshot;
 use crate::parts::{Part, Progress};
 use crate::release::{self, Purpose};
 use crate::standing::{Found, Standing, consumer};
-use crate::wish::{After, Data, Leave, Mark, Payload, Stay, held_name};
+use crate::wish::{After, Data, Defaults, Leave, Mark, Payload, Stay, held_name};
 use crate::words::Tell;
 
 /// A pass that nothing woke looks at a release again after this long.
@@ -133,9 +133,13 @@ pub fn decide(s: &Snapshot) -> Vec<Step> {
     }
     match s.standing() {
         Standing::Bound { host, extras } => {
-            let mut plan: Vec<Step> =
-                extras.iter().flat_map(|extra| release::give_back(s, extra, Purpose::Extra)).collect();
+            // An extra host that cannot be given back yet holds nobody up.
+            let (waits, mut plan): (Vec<Step>, Vec<Step>) = extras
+                .iter()
+                .flat_map(|extra| release::give_back(s, extra, Purpose::Extra))
+                .partition(|step| matches!(step, Step::Wait { .. }));
             plan.extend(stay(s, host));
+            plan.extend(waits.into_iter().take(1));
             plan
         }
         // Another host would be a second machine of the same identity: only a person, or the claim's end, helps.
@@ -168,11 +172,11 @@ fn seek(s: &Snapshot) -> Vec<Step> {
 
 /// A claim with a host: bring the secrets, then the wishes, then what is left over.
 fn stay(s: &Snapshot, host: &Found) -> Vec<Step> {
-    let mut plan = Vec::new();
+    let mut plan: Vec<Step> = foreign_controller(s).into_iter().collect();
     if host.facts.deleting {
         return tell(s, Tell::HostBeingDeleted).into_iter().collect();
     }
-    if release::is_replacing(s, &host.facts) {
+    if release::is_replacing(s, host) {
         return release::give_back(s, host, Purpose::Replace);
     }
     if s.problem.is_some() {
@@ -211,13 +215,19 @@ fn stay(s: &Snapshot, host: &Found) -> Vec<Step> {
     }
     plan.extend(crate::moving::block(s, host));
     plan.extend(mirror::due(s, Some(&host.facts)).map(Step::Mirror));
-    plan.extend(release::failure_check(s, &host.facts).map(|until| Step::Wait { until }));
+    plan.extend(release::failure_check(s, host).map(|until| Step::Wait { until }));
     plan
 }
 
 /// Each thing is told once.
 fn tell(s: &Snapshot, what: Tell) -> Option<Step> {
     (!s.told.contains(&what)).then_some(Step::Tell(what))
+}
+
+/// Another controller writes claims too: it would bind them whatever their kind.
+fn foreign_controller(s: &Snapshot) -> Option<Step> {
+    let foreign = s.claim.managers.iter().any(|manager| !manager.starts_with("berth"));
+    foreign.then(|| tell(s, Tell::ForeignClaimController)).flatten()
 }
 
 /// Copies of this claim that neither the plan nor the host uses.
@@ -332,9 +342,11 @@ fn payload(s: &Snapshot, host: &ObjectKey, bound: Option<&HostFacts>) -> Payload
     let waits = s.parts.values().any(pending)
         || (bound.is_none() && Part::ALL.into_iter().any(|part| part.asked(&s.claim).is_some()));
     match (&spec.image, &spec.custom_deploy) {
+        // A host that was already in use when it came to us is left as it is until the claim says more.
+        (None, None) if bound.is_some_and(|host| Defaults::of(host).adopted) => Payload::AsIs,
         (None, None) => Payload::Nothing,
         _ if waits => Payload::AsIs,
-        (Some(image), None) if s.grant.allows_image(&image.url) => {
+        (Some(image), None) if s.allows(image) => {
             // The tenant's name for the secret means nothing where the host is.
             let pull = match s.parts.get(&Part::Pull) {
                 Some(Progress::Ready { at } | Progress::Due { at }) => Some(at.name.clone()),

@@ -58,7 +58,7 @@ pub fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
             }
             Step::Unfinalize => {
                 rule(number + 1 == plan.len(), "the finalizer goes last")?;
-                let moved = s.claim.annotation(api::names::claims::DELETE_FOR_MOVE_ANNOTATION).is_some();
+                let moved = release::is_moved(s);
                 rule(s.claim.deleting && (moved || s.bound().is_none()), "the finalizer goes when no host is left")?;
             }
             Step::Finalize

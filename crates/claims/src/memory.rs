@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use kit::feed::Version;
 
 use crate::parts::{Fault, Part};
@@ -47,6 +48,24 @@ impl Faults {
     /// Forgets a claim.
     pub fn forget_claim(&self, claim: &str) {
         self.known().remove(claim);
+    }
+}
+
+/// Since when the hosts of claims fail, as this process saw it.
+#[derive(Debug, Default)]
+pub struct Failing {
+    since: Mutex<BTreeMap<Box<str>, Timestamp>>,
+}
+
+impl Failing {
+    /// Since when the host of a claim fails; `None` when it does not.
+    pub fn since(&self, claim: &str, fails: bool, now: Timestamp) -> Option<Timestamp> {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        if fails {
+            return Some(*since.entry(claim.into()).or_insert(now));
+        }
+        since.remove(claim);
+        None
     }
 }
 

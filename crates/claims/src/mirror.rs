@@ -21,7 +21,7 @@ pub struct Mirror {
 }
 
 /// Domains whose keys mean something to a program: never shown, whatever a policy says.
-const RESERVED: [&str; 4] = ["metal3.io", "kubernetes.io", "k8s.io", "x-k8s.io"];
+const RESERVED: [&str; 5] = ["metal3.io", "kubernetes.io", "k8s.io", "x-k8s.io", "berth.dev"];
 
 fn is_reserved(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else { return RESERVED.contains(&key) };
@@ -33,8 +33,11 @@ fn is_reserved(key: &str) -> bool {
 /// The metadata of the host that the claim's tenant may see.
 #[must_use]
 pub fn visible(s: &Snapshot, host: &HostFacts) -> HostMetadata {
-    // Without a word of any policy a tenant sees what it named itself.
-    let asked = |key: &str| s.claim.selector.as_ref().is_ok_and(|selector| selector.keys().any(|asked| asked == key));
+    // Without a word of any policy a tenant sees what it named itself, as far as it could choose by it.
+    let fitting = s.claim.selector.as_ref().ok().filter(|selector| selector.fits(&host.labels));
+    let asked = |key: &str| {
+        s.grant.selects_by(key) && fitting.is_some_and(|selector| selector.keys().any(|asked| asked == key))
+    };
     if s.grant.copies_metadata {
         return shown(&s.grant, host);
     }

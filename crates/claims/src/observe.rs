@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::key::ObjectKey;
-use api::own::BAREMETAL;
+use api::own::{BAREMETAL, HostImage};
 use jiff::Timestamp;
 use kit::feed::{Seen, Version};
 use kit::write::Target;
@@ -12,7 +12,7 @@ use kit::write::Target;
 use crate::apply::Error;
 use crate::config::Config;
 use crate::facts::{ClaimFacts, ClusterFacts, HardwareFacts, SecretRef};
-use crate::parts::{Part, Progress};
+use crate::parts::{Fault, Part, Progress};
 use crate::room::Claims;
 use crate::standing::{Found, Standing, standing};
 use crate::words::Tell;
@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub offer: Option<Offer>,
     /// Why there is none.
     pub unbound: Option<Unbound>,
+    /// Since when its host cannot be registered.
+    pub failing_since: Option<Timestamp>,
     /// How far its secrets have come, when there is a host.
     pub parts: BTreeMap<Part, Progress>,
     /// Every copy made for it.
@@ -77,6 +79,14 @@ impl Snapshot {
     #[must_use]
     pub fn is_at_home(&self) -> bool {
         self.bound().is_some_and(|host| host.key.namespace() == self.key.namespace())
+    }
+
+    /// Whether the policies allow an image, and where its checksum comes from.
+    #[must_use]
+    pub fn allows(&self, image: &HostImage) -> bool {
+        let fetched = image.checksum.as_deref().filter(|checksum| checksum.contains("://"));
+        let web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
+        self.grant.allows_image(&image.url) && fetched.is_none_or(|url| web(url) && self.grant.allows_image(url))
     }
 
     /// Whether the claim must be left alone.
@@ -120,7 +130,10 @@ impl Claims {
         if let Standing::Free | Standing::Lost { .. } = standing(key, &claim, &hosts) {
             self.look(&claim, &mut hosts).await?;
         }
-        let problem = claim.problem.clone().or_else(|| claim.selector.as_ref().err().cloned());
+        let bound = matches!(standing(key, &claim, &hosts), Standing::Bound { .. });
+        // A bound claim is not chosen for any more, so what its selector says does not hold it up.
+        let selector = claim.selector.as_ref().err().filter(|_| !bound).cloned();
+        let problem = claim.problem.clone().or(selector);
         let cluster = claim.cluster.as_deref().and_then(|name| {
             match world.clusters.get(&ObjectKey::namespaced(key.namespace().unwrap_or_default(), name)) {
                 Seen::At(cluster) => Some(cluster),
@@ -141,6 +154,7 @@ impl Claims {
             grant: Grant::default(),
             offer: None,
             unbound: None,
+            failing_since: None,
             parts: BTreeMap::new(),
             copies: BTreeSet::new(),
             told: BTreeSet::new(),
@@ -151,7 +165,7 @@ impl Claims {
             self.world.secrets.by("claim", &snapshot.claim.uid).into_iter().map(|(copy, _)| copy).collect();
         match snapshot.bound().cloned() {
             Some(host) => self.furnish(&mut snapshot, &host)?,
-            None => self.match_up(&mut snapshot),
+            None => self.match_up(&mut snapshot)?,
         }
         Ok(Some(snapshot))
     }
@@ -198,8 +212,11 @@ impl Claims {
         snapshot.grant = self.yard().grant(tenant, &host.key, &host.facts);
         snapshot.hardware = match self.world.hardware.get(&host.key) {
             Seen::At(hardware) => Some(hardware),
-            Seen::Absent | Seen::Behind => None,
+            Seen::Absent => None,
+            Seen::Behind => return Err(Error::Behind),
         };
+        let failing = host.facts.error.as_deref() == Some("registration error");
+        snapshot.failing_since = self.failing.since(&snapshot.claim.uid, failing, snapshot.now);
         for part in Part::ALL {
             let progress = self.progress(snapshot, host, part)?;
             snapshot.parts.insert(part, progress);
@@ -208,12 +225,14 @@ impl Claims {
     }
 
     /// What belongs to a claim without one.
-    fn match_up(&self, snapshot: &mut Snapshot) {
+    fn match_up(&self, snapshot: &mut Snapshot) -> Result<(), Error> {
         let rests = snapshot.is_paused() || snapshot.problem.is_some();
         let mut yard = self.yard();
         let mut woken = yard.rest(&snapshot.key, rests, snapshot.now);
         if snapshot.claim.deleting || rests {
-            return self.wake(woken);
+            drop(yard);
+            self.wake(woken);
+            return Ok(());
         }
         if let Some(chosen) = &snapshot.claim.status.selected_host {
             // After a restart nobody remembers for whom the host was kept; the claim does.
@@ -221,15 +240,16 @@ impl Claims {
         }
         snapshot.offer = yard.offer(&snapshot.key);
         if let Some(offer) = &snapshot.offer {
-            if let Seen::At(facts) = self.world.hosts.get(&offer.host) {
-                snapshot.grant = yard.grant(snapshot.key.namespace().unwrap_or_default(), &offer.host, &facts);
-            }
+            // Without a look at the host nobody knows what its policies allow.
+            let Seen::At(facts) = self.world.hosts.get(&offer.host) else { return Err(Error::Behind) };
+            snapshot.grant = yard.grant(snapshot.key.namespace().unwrap_or_default(), &offer.host, &facts);
         } else {
             snapshot.unbound = Some(yard.unbound(&snapshot.key, snapshot.now));
         }
         drop(yard);
         woken.retain(|claim| *claim != snapshot.key);
         self.wake(woken);
+        Ok(())
     }
 
     fn progress(&self, snapshot: &Snapshot, host: &Found, part: Part) -> Result<Progress, Error> {
@@ -258,7 +278,10 @@ impl Claims {
             // What was handed over stays: the tenant may clean up once the machine runs.
             return Ok(if ours && runs { Progress::Ready { at } } else { missing() });
         };
-        if let Some(fault) = self.faults.of(&snapshot.claim.uid, part, &source.version) {
+        let fault = self.faults.of(&snapshot.claim.uid, part, &source.version);
+        // A name is free again as soon as the index says so.
+        let fault = fault.filter(|fault| *fault != Fault::NameTaken || (copy.is_some() && !ours));
+        if let Some(fault) = fault {
             return Ok(Progress::Unusable { name: name.into(), fault });
         }
         let fresh = copy.is_some_and(|copy| copy.source.as_deref() == Some(&*source.version.resource_version));

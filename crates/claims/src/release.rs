@@ -8,10 +8,10 @@ use jiff::Timestamp;
 
 use crate::decide::{RELEASE_CHECK, Step};
 use crate::facts::{Consumer, HostFacts};
+use crate::moving;
 use crate::names::reuse_value;
 use crate::observe::Snapshot;
 use crate::standing::{Found, Standing};
-use crate::status::PROVISIONED;
 use crate::wish::{After, CLUSTER_GROUP, Leave};
 
 /// A host that failed a tenant is not offered to it again for this long.
@@ -57,7 +57,7 @@ pub fn decide(s: &Snapshot) -> Vec<Step> {
         return Vec::new();
     }
     // The object goes on living elsewhere, and its host with it.
-    if s.claim.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_some() {
+    if is_moved(s) {
         return vec![Step::Unfinalize];
     }
     if s.is_paused() {
@@ -81,13 +81,19 @@ pub fn decide(s: &Snapshot) -> Vec<Step> {
     }
 }
 
+/// Whether the claim was moved to another management cluster: its mark alone is a tenant's word, so the host must be
+/// ready to travel too, or there must be none.
+#[must_use]
+pub fn is_moved(s: &Snapshot) -> bool {
+    s.claim.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_some()
+        && s.bound().is_none_or(|host| s.is_at_home() && moving::is_packed(host))
+}
+
 /// The plan for one host that goes back.
 #[must_use]
 pub fn give_back(s: &Snapshot, host: &Found, purpose: Purpose) -> Vec<Step> {
     let claim = &s.claim;
-    if purpose == Purpose::Replace
-        && claim.status.selected_host.as_ref().is_some_and(|selected| selected.key() == host.key)
-    {
+    if purpose == Purpose::Replace && is_selected(s, host) {
         return vec![Step::Count];
     }
     let wish =
@@ -98,6 +104,10 @@ pub fn give_back(s: &Snapshot, host: &Found, purpose: Purpose) -> Vec<Step> {
     if blocked(&host.facts).is_some() && !is_forced(&host.facts) {
         let until = s.now.checked_add(RELEASE_CHECK).unwrap_or(s.now);
         return vec![Step::Wait { until }];
+    }
+    // The status still says that something runs there, and what is lost then is lost for good: it is told first.
+    if purpose == Purpose::Replace && claim.status.was_deployed() {
+        return vec![Step::Wait { until: s.now.checked_add(RELEASE_CHECK).unwrap_or(s.now) }];
     }
     let after = after(s, &host.facts, purpose);
     vec![Step::DropCopies { host: host.key.clone() }, Step::LetGo { host: host.key.clone(), after, purpose }]
@@ -134,8 +144,11 @@ fn after(s: &Snapshot, host: &HostFacts, purpose: Purpose) -> After {
         return After::Quarantine;
     }
     let tenant: Box<str> = s.key.namespace().unwrap_or_default().into();
-    let failed = purpose == Purpose::Replace || s.claim.annotation(names::UNHEALTHY_ANNOTATION).is_some();
-    if failed {
+    let blamed = s.claim.annotation(names::UNHEALTHY_ANNOTATION).is_some();
+    if blamed && s.grant.trusts_tenant_health {
+        return After::Unhealthy;
+    }
+    if blamed || purpose == Purpose::Replace {
         return After::Avoid { tenant, until: later(s.now, AVOID) };
     }
     match reuse_group(s).filter(|_| purpose == Purpose::Delete) {
@@ -151,7 +164,10 @@ fn after(s: &Snapshot, host: &HostFacts, purpose: Purpose) -> After {
 
 /// The group whose next claim should get the host; none when its cluster goes away as a whole.
 fn reuse_group(s: &Snapshot) -> Option<&str> {
-    let group = s.claim.spec.node_reuse.as_deref()?;
+    let group = s.claim.spec.node_reuse.as_deref().filter(|group| !group.is_empty())?;
+    if s.claim.cluster.is_some() && s.cluster.is_none() {
+        return None;
+    }
     (!s.cluster.as_ref().is_some_and(|cluster| cluster.deleting)).then_some(group)
 }
 
@@ -182,31 +198,39 @@ fn later(now: Timestamp, pause: Duration) -> Box<str> {
 
 /// Whether the host is on its way back because it failed the claim, or should be.
 #[must_use]
-pub fn is_replacing(s: &Snapshot, host: &HostFacts) -> bool {
-    host.annotation(names::REPLACING_ANNOTATION) == Some(&*s.claim.uid) || has_failed(s, host)
+pub fn is_replacing(s: &Snapshot, host: &Found) -> bool {
+    host.facts.annotation(names::REPLACING_ANNOTATION) == Some(&*s.claim.uid) || has_failed(s, host)
 }
 
-fn has_failed(s: &Snapshot, host: &HostFacts) -> bool {
-    may_replace(s, host) && (host.fail_count >= FAILURES || registration_ends(s, host).is_some_and(|end| end <= s.now))
+fn has_failed(s: &Snapshot, host: &Found) -> bool {
+    may_replace(s, host)
+        && (host.facts.fail_count >= FAILURES || registration_ends(s, &host.facts).is_some_and(|end| end <= s.now))
 }
 
 /// When a host that cannot be registered will have failed, so that somebody looks then.
 #[must_use]
-pub fn failure_check(s: &Snapshot, host: &HostFacts) -> Option<Timestamp> {
-    registration_ends(s, host).filter(|end| may_replace(s, host) && *end > s.now)
+pub fn failure_check(s: &Snapshot, host: &Found) -> Option<Timestamp> {
+    registration_ends(s, &host.facts).filter(|end| may_replace(s, host) && *end > s.now)
 }
 
-fn may_replace(s: &Snapshot, host: &HostFacts) -> bool {
+fn may_replace(s: &Snapshot, host: &Found) -> bool {
+    let status = &s.claim.status;
+    let tried = status.replacements.unwrap_or_default();
+    // The last one is counted before it is carried out.
+    let counted = !is_selected(s, host);
     s.claim.spec.on_host_failure == OnHostFailure::Replace
-        && host.error.is_some()
-        && !host.is_provisioned()
-        && s.claim.status.replacements.unwrap_or_default() < REPLACEMENTS
+        && host.facts.error.is_some()
+        && !host.facts.is_provisioned()
+        && (tried < REPLACEMENTS || (tried == REPLACEMENTS && counted))
+}
+
+fn is_selected(s: &Snapshot, host: &Found) -> bool {
+    s.claim.status.selected_host.as_ref().is_some_and(|selected| selected.key() == host.key)
 }
 
 fn registration_ends(s: &Snapshot, host: &HostFacts) -> Option<Timestamp> {
     if host.error.as_deref() != Some("registration error") {
         return None;
     }
-    let said = s.claim.status.conditions.iter().find(|c| c.type_ == PROVISIONED && c.reason == "HostError")?;
-    said.last_transition_time.0.checked_add(REGISTRATION).ok()
+    s.failing_since?.checked_add(REGISTRATION).ok()
 }

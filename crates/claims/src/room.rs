@@ -8,7 +8,7 @@ use api::own::HostClaimStatus;
 use jiff::Timestamp;
 use kit::clock::Clock;
 use kit::events::Events;
-use kit::feed::Version;
+use kit::feed::{Seen, Version};
 use kit::manager::{self, Manager, Stage};
 use kit::queue::{Priority, Work};
 use kit::room::{Driver, Flow, Notice, Report, Room, Trouble, Violation};
@@ -20,11 +20,11 @@ use crate::apply::Error;
 use crate::config::Config;
 use crate::copies::Copies;
 use crate::decide::{self, Step};
-use crate::facts::{PolicyFacts, QuotaFacts, World};
+use crate::facts::{Consumer, PolicyFacts, QuotaFacts, World};
 use crate::guard;
 use crate::hand::Hand;
 use crate::keeper::{self, Ledgers};
-use crate::memory::{Faults, Told};
+use crate::memory::{Failing, Faults, Told};
 use crate::metrics::ClaimMetrics;
 use crate::observe::Snapshot;
 use crate::status;
@@ -48,6 +48,7 @@ pub struct Claims {
     pub(crate) events: Events,
     pub(crate) faults: Faults,
     pub(crate) told: Told,
+    pub(crate) failing: Failing,
     pub(crate) metrics: ClaimMetrics,
     yard: SharedYard,
     work: OnceLock<Arc<Work<ObjectKey>>>,
@@ -63,6 +64,7 @@ impl Claims {
             events: Events::new(manager.client().clone(), Self::NAME, Some(manager.instance().to_owned())),
             faults: Faults::default(),
             told: Told::default(),
+            failing: Failing::default(),
             metrics: ClaimMetrics::register(manager.metrics(), &world, &yard),
             work: OnceLock::new(),
             world,
@@ -194,12 +196,20 @@ fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<Obj
             wake(&queue, lock(&yard).quota(delta.key.name(), delta.new.clone(), clock.now()));
         }
     });
-    let (claims, queue) = (world.claims.clone(), Arc::clone(work));
+    let (claims, hosts, queue) = (world.claims.clone(), world.hosts.clone(), Arc::clone(work));
     world.secrets.observe(move |delta| {
         wake(&queue, claims.by("secret", &delta.key.to_string()).into_iter().map(|(claim, _)| claim).collect());
         let copied = [&delta.old, &delta.new].into_iter().flatten().find_map(|secret| secret.claim.as_deref());
         if let Some(uid) = copied {
             wake(&queue, claims.by("uid", uid).into_iter().map(|(claim, _)| claim).collect());
+        }
+        // Whoever waits for the name of a copy hears that it is free.
+        if delta.new.is_none()
+            && let Some((host, _)) = delta.key.name().rsplit_once("-hc-")
+            && let Some(namespace) = delta.key.namespace()
+            && let Seen::At(host) = hosts.get(&ObjectKey::namespaced(namespace, host))
+        {
+            wake(&queue, host.consumer.as_ref().and_then(Consumer::claim).into_iter().collect());
         }
     });
     let (claims, queue) = (world.claims.clone(), Arc::clone(work));

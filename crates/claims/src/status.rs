@@ -8,9 +8,9 @@ use api::own::{
 };
 use api::reasons::claims::Reason;
 use api::reasons::common;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::class::{Class, Classify};
-use kit::conditions::{State, Transition, Verdict};
+use kit::conditions::{State, Transition, Verdict, fold};
 use kit::room::{Notice, Report, Trouble};
 
 use crate::apply::Error;
@@ -60,10 +60,12 @@ pub fn report<'s>(s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<R
     }
     let mut verdicts = verdicts(s);
     if let Some(trouble) = trouble {
-        verdicts.push(troubled(trouble)?);
+        // First, because of two verdicts that are equally bad the first one is told.
+        verdicts.insert(0, troubled(trouble)?);
     }
     verdicts.push(ready(s, &verdicts));
-    let mut next = status(s);
+    // What a failed pass knows of the host may be half of the truth; its conditions are not.
+    let mut next = if trouble.is_some() { s.claim.status.clone() } else { status(s) };
     next.ready = [ASSOCIATED, SYNCHRONIZED, PROVISIONED].into_iter().all(|type_| holds(&verdicts, type_));
     next.last_updated = updated(s, &next, &verdicts);
     Some(Report {
@@ -79,6 +81,11 @@ pub fn report<'s>(s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<R
 /// The verdict on a pass that failed; `None` when it is not worth a word yet.
 fn troubled(trouble: &Trouble<Error>) -> Option<Verdict> {
     match trouble {
+        Trouble::Failed(Error::Bind(_)) => Some(Verdict::no(
+            ASSOCIATED,
+            Reason::BareMetalHostNotSynchronized.as_str(),
+            "The API server refused to bind a host that fits; another one is tried, and the operator's log has the details.",
+        )),
         Trouble::Failed(error) if error.is_forbidden() => Some(Verdict::no(
             SYNCHRONIZED,
             Reason::Forbidden.as_str(),
@@ -113,16 +120,14 @@ fn updated(s: &Snapshot, next: &HostClaimStatus, verdicts: &[Verdict]) -> Option
         conditions: Vec::new(),
         ..status.clone()
     };
-    let told = |verdict: &Verdict| {
-        stored.conditions.iter().any(|c| {
-            c.type_ == verdict.type_
-                && c.status == verdict.state.as_str()
-                && c.reason == verdict.reason
-                && c.message == verdict.message
-                && c.observed_generation == Some(s.claim.generation)
-        })
+    let sorted = |conditions: &[Condition]| {
+        let mut ours: Vec<Condition> = conditions.to_vec();
+        ours.retain(|condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_));
+        ours.sort_by(|a, b| a.type_.cmp(&b.type_));
+        ours
     };
-    let same = plain(next) == plain(stored) && verdicts.iter().all(told);
+    let folded = fold(&stored.conditions, verdicts, s.claim.generation, s.now);
+    let same = plain(next) == plain(stored) && sorted(&folded.conditions) == sorted(&stored.conditions);
     if same { stored.last_updated.clone() } else { Some(Time(s.now)) }
 }
 
@@ -268,7 +273,7 @@ fn associated(s: &Snapshot, host: Option<&Found>) -> Verdict {
     match &s.unbound {
         Some(unbound) if s.claim.status.bare_metal_host.is_none() => {
             let reason = match unbound.why {
-                Why::NoHost => Reason::NoBareMetalHost,
+                Why::NoHost | Why::NotAdmitted => Reason::NoBareMetalHost,
                 Why::QuotaExceeded => Reason::QuotaExceeded,
                 Why::WaitingForReuseHost => Reason::WaitingForReuseHost,
                 Why::FailureDomainExhausted => Reason::FailureDomainExhausted,
@@ -335,7 +340,7 @@ fn synchronized(s: &Snapshot, host: &HostFacts) -> Verdict {
     }
     let here = s.is_at_home();
     match wanted {
-        Some(image) if host.image.is_none() && !s.grant.allows_image(&image.url) => {
+        Some(image) if host.image.is_none() && !s.allows(image) => {
             return no(
                 SYNCHRONIZED,
                 Reason::ImageNotAllowed,
@@ -384,9 +389,6 @@ fn held_up(part: Part, progress: &Progress) -> Option<Verdict> {
 
 fn provisioned(host: &HostFacts) -> Verdict {
     if host.is_provisioned() {
-        if let Some(class) = &host.error {
-            return no(PROVISIONED, Reason::HostError, words::host_error(class));
-        }
         return Verdict::yes(PROVISIONED, Reason::Provisioned.as_str(), "What the claim asks for runs on the host.");
     }
     if let Some(class) = &host.error {
@@ -400,7 +402,13 @@ fn provisioned(host: &HostFacts) -> Verdict {
 }
 
 fn available(host: &HostFacts) -> Verdict {
-    match &*host.state {
+    // The host's own word counts; older operators say it by the state alone.
+    let state = match host.available.as_ref().map(|mark| &*mark.status) {
+        Some("True") => "available",
+        Some(_) if matches!(&*host.state, "available" | "ready") => "in transition",
+        _ => &*host.state,
+    };
+    match state {
         "available" | "ready" => {
             Verdict::yes(AVAILABLE_FOR_PROVISIONING, Reason::Available.as_str(), "The host can be deployed.")
         }
@@ -416,7 +424,7 @@ fn available(host: &HostFacts) -> Verdict {
 
 fn authorized(s: &Snapshot, host: Option<&Found>) -> Option<Verdict> {
     if host.is_none() {
-        let nobody = s.unbound.as_ref().is_some_and(|why| why.why == Why::NoHost && why.total == 0);
+        let nobody = s.unbound.as_ref().is_some_and(|why| why.why == Why::NotAdmitted);
         return nobody
             .then(|| no(AUTHORIZED, Reason::NotAdmitted, "No policy admits claims of this namespace to any host."));
     }
@@ -454,12 +462,13 @@ fn ready(s: &Snapshot, verdicts: &[Verdict]) -> Verdict {
     let asks = s.claim.spec.image.is_some() || s.claim.spec.custom_deploy.is_some();
     let wanted = [Some(ASSOCIATED), Some(SYNCHRONIZED), asks.then_some(PROVISIONED)];
     let missing: Vec<&str> = wanted.into_iter().flatten().filter(|type_| !holds(verdicts, type_)).collect();
+    // A host that broke after it was deployed has its own word.
+    let broken =
+        s.bound().filter(|host| host.facts.is_provisioned() || !asks).and_then(|host| host.facts.error.as_deref());
+    if let Some(class) = broken {
+        return no(api::reasons::READY, Reason::HostError, words::host_error(class));
+    }
     if missing.is_empty() {
-        // A host that broke after it was deployed has its own word.
-        let broken = s.bound().is_some_and(|host| host.facts.error.is_some());
-        if broken {
-            return no(api::reasons::READY, Reason::HostError, "The host reports an error.");
-        }
         return Verdict::yes(api::reasons::READY, Reason::Ready.as_str(), "The claim has what it asks for.");
     }
     let first: BTreeMap<&str, &Verdict> = verdicts.iter().rev().map(|verdict| (verdict.type_, verdict)).collect();

@@ -34,6 +34,9 @@ pub struct Defaults {
     /// Its network data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_data: Option<SecretRef>,
+    /// Whether something ran on the host already when it came to us, bound by somebody else for the same claim.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
 }
 
 impl Defaults {
@@ -43,20 +46,25 @@ impl Defaults {
     pub fn of(host: &HostFacts) -> Self {
         let recorded =
             host.annotations.get(names::INFRA_DEFAULTS_ANNOTATION).and_then(|text| serde_json::from_str(text).ok());
-        recorded.unwrap_or_else(|| {
-            let own = |part: Part| {
-                let at = host.data(part)?;
-                let copy = at.name.contains("-hc-") && at.name.ends_with(part.suffix());
-                (!copy).then(|| at.clone())
-            };
-            Self {
-                online: host.online,
-                automated_cleaning_mode: host.cleaning.clone(),
-                user_data: own(Part::UserData),
-                meta_data: own(Part::MetaData),
-                network_data: own(Part::NetworkData),
-            }
-        })
+        recorded.unwrap_or_else(|| Self::shown(host))
+    }
+
+    /// The choices that the host shows now.
+    #[must_use]
+    pub fn shown(host: &HostFacts) -> Self {
+        let own = |part: Part| {
+            let at = host.data(part)?;
+            let copy = at.name.contains("-hc-") && at.name.ends_with(part.suffix());
+            (!copy).then(|| at.clone())
+        };
+        Self {
+            online: host.online,
+            automated_cleaning_mode: host.cleaning.clone(),
+            user_data: own(Part::UserData),
+            meta_data: own(Part::MetaData),
+            network_data: own(Part::NetworkData),
+            adopted: host.is_deployed(),
+        }
     }
 
     fn data(&self, part: Part) -> Option<&SecretRef> {
@@ -137,8 +145,10 @@ impl Stay {
         if host.consumer.as_ref() != Some(&self.consumer) {
             change.spec("consumerRef", reference(&self.consumer));
         }
-        let defaults = Defaults::of(host);
-        if !host.annotations.contains_key(names::INFRA_DEFAULTS_ANNOTATION) {
+        // What an earlier claim left on record is not what the owner chose since.
+        let new = host.consumer.as_ref().and_then(Consumer::claim) != self.consumer.claim();
+        let defaults = if new { Defaults::shown(host) } else { Defaults::of(host) };
+        if new || !host.annotations.contains_key(names::INFRA_DEFAULTS_ANNOTATION) {
             change.annotate(names::INFRA_DEFAULTS_ANNOTATION, serde_json::to_string(&defaults).ok());
         }
         if host.labels.contains_key(names::NODE_REUSE_LABEL) {
@@ -159,7 +169,7 @@ impl Stay {
             change.refer(host, part, at);
         }
         let cleaning = self.cleaning.as_ref().or(defaults.automated_cleaning_mode.as_ref());
-        if host.cleaning.as_ref() != cleaning {
+        if !cleans_alike(host.cleaning.as_deref(), cleaning.map(AsRef::as_ref)) {
             change.spec("automatedCleaningMode", json!(cleaning));
         }
         let prefix = held_prefix(&self.consumer.uid);
@@ -234,7 +244,7 @@ impl Leave {
         let mut change = Change::default();
         let defaults = Defaults::of(host);
         let cleaning = defaults.automated_cleaning_mode.as_ref();
-        if host.cleaning.as_ref() != cleaning {
+        if !cleans_alike(host.cleaning.as_deref(), cleaning.map(AsRef::as_ref)) {
             change.spec("automatedCleaningMode", json!(cleaning));
         }
         change.clear_payload(host);
@@ -250,7 +260,9 @@ impl Leave {
         for key in host.annotations.keys().filter(|key| key.starts_with(&prefix)) {
             change.annotate(key, None);
         }
-        change.drop_annotations(host, [names::REBOOT_ID_ANNOTATION]);
+        if host.annotation(names::REBOOT_ID_ANNOTATION).is_some() {
+            change.drop_annotations(host, [names::REBOOT_ID_ANNOTATION, names::REBOOT_ANNOTATION]);
+        }
         change.drop_mark(host, names::DETACHED_ANNOTATION, names::DETACHED_BY_CLAIM);
         change.drop_mark(host, names::HOST_PAUSED_ANNOTATION, names::HOST_PAUSED_BY_CLAIM);
         if self.replacing && host.annotation(names::REPLACING_ANNOTATION) != Some(&*self.uid) {
@@ -267,6 +279,8 @@ pub enum After {
     Free,
     /// The administrator forced it out of a claim's hands, so nobody may take it unseen.
     Quarantine,
+    /// A tenant that is trusted in this says that it is broken.
+    Unhealthy,
     /// It failed this tenant, which should not get it again before that time.
     Avoid {
         /// The tenant's namespace.
@@ -306,6 +320,7 @@ impl After {
         match self {
             Self::Free => {}
             Self::Quarantine => change.annotate(names::UNHEALTHY_ANNOTATION, Some("force-released".to_owned())),
+            Self::Unhealthy => change.annotate(names::UNHEALTHY_ANNOTATION, Some("reported-by-tenant".to_owned())),
             Self::Avoid { tenant, until } => {
                 change.annotate(&avoid_annotation(tenant), Some(until.to_string()));
             }
@@ -332,6 +347,11 @@ pub fn held_name(uid: &str, key: &str) -> String {
     let whole = format!("{}{key}", held_prefix(uid));
     let name = whole.split_once('/').map_or("", |(_, name)| name);
     if name.len() <= 63 { whole } else { format!("{}{}", held_prefix(uid), hex(key, 32)) }
+}
+
+/// Whether two ways of cleaning are the same: where nothing is said, the server says `metadata`.
+fn cleans_alike(one: Option<&str>, other: Option<&str>) -> bool {
+    one.unwrap_or("metadata") == other.unwrap_or("metadata")
 }
 
 fn reference(consumer: &Consumer) -> Value {

@@ -12,6 +12,8 @@ pub enum Tell {
     DetachNotAllowed,
     /// The host's owner deletes it under the claim.
     HostBeingDeleted,
+    /// Another controller writes the status of claims.
+    ForeignClaimController,
 }
 
 impl Tell {
@@ -22,6 +24,7 @@ impl Tell {
             Self::RebootDeferred => "RebootDeferred",
             Self::DetachNotAllowed => "DetachNotAllowed",
             Self::HostBeingDeleted => "HostBeingDeleted",
+            Self::ForeignClaimController => "ForeignClaimController",
         }
     }
 
@@ -32,6 +35,9 @@ impl Tell {
             Self::RebootDeferred => "The reboot is done once the host is provisioned.",
             Self::DetachNotAllowed => {
                 "No policy lets claims of this namespace detach a host; the annotation has no effect."
+            }
+            Self::ForeignClaimController => {
+                "Another controller writes the status of this claim; switch off the claim controller of the bare-metal operator."
             }
             Self::HostBeingDeleted => "The owner of the host deletes it; nothing more is changed on it.",
         }

@@ -53,9 +53,15 @@ impl ClaimFacts {
     #[must_use]
     pub fn of(claim: HostClaim) -> Self {
         let HostClaim { metadata, spec, status } = claim;
+        // Whose claim it is must be known even when the rest cannot be read.
+        let kind = spec.get("kind").and_then(serde_json::Value::as_str).map(str::to_owned);
         let (spec, problem) = match super::spec::<HostClaimSpec>(spec) {
             Ok(spec) => (spec, None),
-            Err(problem) => (HostClaimSpec::default(), Some(problem)),
+            Err(problem) => {
+                let plain = HostClaimSpec::default();
+                let kind = kind.unwrap_or_else(|| plain.kind.clone());
+                (HostClaimSpec { kind, ..plain }, Some(problem))
+            }
         };
         let selector = Selector::read(&spec.host_selector).map_err(|faults| {
             let faults: Vec<String> = faults.iter().map(|fault| format!("spec.hostSelector.{fault}")).collect();

@@ -23,12 +23,17 @@ use super::catalogue;
 use crate::config::{Config, OrphanAction};
 use crate::copies::{self, Copies};
 use crate::decide::RELEASE_CHECK;
-use crate::facts::{HardwareFacts, HostFacts, World};
+use crate::facts::{ClaimFacts, HardwareFacts, HostFacts, World};
 use crate::hand::{self, Edit, Hand, Touched};
 use crate::mirror;
+use crate::moving;
 use crate::release;
 use crate::room::{SharedYard, lock};
+use crate::standing::Found;
 use crate::wish::{After, CLUSTER_GROUP, Leave};
+
+/// So many claims that moved are remembered.
+const MOVED: usize = 10_000;
 
 /// One effect on a host, or a wait.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,12 +137,12 @@ pub struct Hosts {
     copies: Copies,
     writer: Writer,
     events: Events,
-    memory: Mutex<Memory>,
+    memory: Arc<Mutex<Memory>>,
 }
 
 /// What one process remembers of hosts; losing it only makes it wait longer.
 #[derive(Default)]
-struct Memory {
+pub(super) struct Memory {
     /// Since when the claim of a host is missing, with the uid it names.
     missing: BTreeMap<ObjectKey, (Box<str>, Timestamp)>,
     /// Hosts whose orphanage was told, with the uid they name.
@@ -157,7 +162,7 @@ impl Hosts {
             world: world.clone(),
             config: Arc::clone(config),
             yard: Arc::clone(yard),
-            memory: Mutex::default(),
+            memory: Arc::default(),
             writer,
         }
     }
@@ -166,18 +171,24 @@ impl Hosts {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What it remembers, to be told of claims that move.
+    pub(super) fn shared_memory(&self) -> Arc<Mutex<Memory>> {
+        Arc::clone(&self.memory)
+    }
+
     /// What became of the claim that the host names.
-    async fn claim(&self, key: &ObjectKey, host: &HostFacts, now: Timestamp) -> Result<Claim, Error> {
+    async fn claim(&self, key: &ObjectKey, host: &Arc<HostFacts>, now: Timestamp) -> Result<Claim, Error> {
         let named = host.consumer.as_ref().and_then(|consumer| Some((consumer, consumer.claim()?)));
         let Some((consumer, claim)) = named else {
             self.forget(key);
             return Ok(Claim::Fine);
         };
+        // It travels, or has travelled, to another management cluster, which looks after it.
+        let packed = Found { key: key.clone(), facts: Arc::clone(host) };
+        if host.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_some() || moving::is_packed(&packed) {
+            return Ok(Claim::Fine);
+        }
         match self.world.claims.get(&claim) {
-            Seen::At(facts) if facts.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_some() => {
-                self.memory().moved.insert(claim);
-                return Ok(Claim::Fine);
-            }
             Seen::At(facts) if consumer.means(&facts.uid) => {
                 self.forget(key);
                 return Ok(Claim::Fine);
@@ -244,7 +255,7 @@ impl Hosts {
 }
 
 impl Room for Hosts {
-    const NAME: &'static str = "claims";
+    const NAME: &'static str = "claims-hosts";
     type Key = ObjectKey;
     type Snapshot = Snapshot;
     type Step = Step;
@@ -291,7 +302,7 @@ impl Room for Hosts {
                 let name = claim.map(|claim| claim.to_string()).unwrap_or_default();
                 let text = match s.config.orphan_action {
                     OrphanAction::Report => format!(
-                        "HostClaim {name}, which this host names, does not exist; remove spec.consumerRef to give the host back."
+                        "HostClaim {name}, which this host names, does not exist; start Berth with --orphan-action=release to have such hosts cleaned and given back."
                     ),
                     OrphanAction::Release => {
                         format!(
@@ -307,12 +318,13 @@ impl Room for Hosts {
             }
             Step::Clear(leave) => self.change(s, |live| leave.patch(live)).await,
             Step::LetGo { claim } => {
-                if !claim.is_empty() && !self.copies.drop_all(s.key.namespace().unwrap_or_default(), &claim).await? {
+                if !claim.is_empty() && !self.copies.drop_all(s.key.namespace().unwrap_or_default(), &claim, "").await?
+                {
                     return Ok(Flow::Wait(s.now.checked_add(RELEASE_CHECK).ok()));
                 }
                 self.change(s, |live| release::blocked(live).is_none().then(|| After::Free.patch(live))).await
             }
-            Step::Unreserve => self.change(s, |_| Some(unreserved())).await,
+            Step::Unreserve => self.change(s, |live| is_reserved(live).then(unreserved)).await,
             Step::Show { body, at } => {
                 let target = Target { kind: self.world.hardware.kind(), key: s.key.clone(), uid: at.uid.clone() };
                 let version = self.writer.merge(&target, body, Some(&at)).await?;
@@ -355,10 +367,10 @@ fn unreserved() -> Value {
 }
 
 fn decide(s: &Snapshot) -> Vec<Step> {
-    let mut plan: Vec<Step> =
-        s.show.iter().map(|(body, at)| Step::Show { body: body.clone(), at: at.clone() }).collect();
-    plan.extend(orphan(s));
-    plan.extend(reservation(s));
+    let (waits, mut plan): (Vec<Step>, Vec<Step>) =
+        orphan(s).into_iter().chain(reservation(s)).partition(|step| matches!(step, Step::Wait { .. }));
+    plan.extend(s.show.iter().map(|(body, at)| Step::Show { body: body.clone(), at: at.clone() }));
+    plan.extend(waits);
     plan
 }
 
@@ -394,11 +406,18 @@ fn orphan(s: &Snapshot) -> Vec<Step> {
     plan
 }
 
+/// Whether a host carries a reservation of ours: nobody else's reference is ever taken off.
+fn is_reserved(host: &HostFacts) -> bool {
+    let label = host.labels.get(names::NODE_REUSE_LABEL).is_some_and(|value| value.starts_with("hc-"));
+    let keeper = host.consumer.as_ref().map(|consumer| (&*consumer.group, &*consumer.kind));
+    label
+        && host.annotation(names::REUSE_UNTIL_ANNOTATION).is_some()
+        && matches!(keeper, Some((CLUSTER_GROUP, "Cluster") | ("", "Namespace")))
+}
+
 fn reservation(s: &Snapshot) -> Option<Step> {
     let text = s.host.annotation(names::REUSE_UNTIL_ANNOTATION)?;
-    let reserved = s.host.labels.contains_key(names::NODE_REUSE_LABEL)
-        && s.host.consumer.as_ref().is_some_and(|consumer| consumer.claim().is_none());
-    if !reserved {
+    if !is_reserved(&s.host) {
         return None;
     }
     // A time that cannot be read has passed.
@@ -424,9 +443,7 @@ fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
                 let clean = !matches!(step, Step::LetGo { .. }) || release::blocked(&s.host).is_none();
                 rule(clean, "a host that is not clean is not let go")?;
             }
-            Step::Unreserve => {
-                rule(s.host.labels.contains_key(names::NODE_REUSE_LABEL), "only our own reservation is ended")?
-            }
+            Step::Unreserve => rule(is_reserved(&s.host), "only our own reservation is ended")?,
             Step::Report | Step::Show { .. } | Step::Wait { .. } => {}
         }
     }
@@ -434,7 +451,7 @@ fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
 }
 
 /// What wakes this duty: the host, its HardwareData, the policies of its namespace, its claim's end and its keeper's.
-pub(super) fn wake(world: &World, work: &Arc<Work<ObjectKey>>) {
+pub(super) fn wake(world: &World, work: &Arc<Work<ObjectKey>>, memory: Arc<Mutex<Memory>>) {
     let queue = Arc::clone(work);
     world.hosts.observe(move |delta| queue.add_now(delta.key.clone(), Priority::Background));
     let queue = Arc::clone(work);
@@ -451,6 +468,15 @@ pub(super) fn wake(world: &World, work: &Arc<Work<ObjectKey>>) {
     });
     let (queue, hosts) = (Arc::clone(work), world.hosts.clone());
     world.claims.observe(move |delta| {
+        let moved = |claim: &Arc<ClaimFacts>| claim.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_some();
+        if [&delta.old, &delta.new].into_iter().flatten().any(moved) {
+            let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+            // More than any move has; forgetting makes a host an orphan that is reported, and not before its time.
+            if memory.moved.len() >= MOVED {
+                memory.moved.clear();
+            }
+            memory.moved.insert(delta.key.clone());
+        }
         if delta.new.is_none() {
             for (host, _) in hosts.by("claim", &delta.key.to_string()) {
                 queue.add_now(host, Priority::Background);

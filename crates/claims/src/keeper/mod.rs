@@ -57,7 +57,7 @@ pub fn mount(manager: &Manager, world: &World, config: &Arc<Config>, yard: &Shar
     manager.drive(&quotas, async move { ready.settled().await }, move |accepts| feed.keys(accepts));
 
     let hosts = Driver::new(manager, Hosts::new(manager, world, config, yard));
-    host::wake(world, hosts.work());
+    host::wake(world, hosts.work(), hosts.room().shared_memory());
     let (ready, feed) = (world.clone(), world.hosts.clone());
     manager.drive(&hosts, async move { ready.settled().await }, move |accepts| feed.keys(accepts));
 

@@ -38,7 +38,7 @@ pub struct Snapshot {
 }
 
 impl Room for Policies {
-    const NAME: &'static str = "claims";
+    const NAME: &'static str = "claims-policies";
     type Key = ObjectKey;
     type Snapshot = Snapshot;
     type Step = Infallible;

@@ -53,7 +53,7 @@ pub struct Snapshot {
 }
 
 impl Room for Quotas {
-    const NAME: &'static str = "claims";
+    const NAME: &'static str = "claims-quotas";
     type Key = ObjectKey;
     type Snapshot = Snapshot;
     type Step = Infallible;

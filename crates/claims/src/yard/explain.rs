@@ -23,6 +23,8 @@ const PER_CLAIM: Duration = Duration::from_millis(50);
 pub enum Why {
     /// No host fits.
     NoHost,
+    /// No policy lets the tenant in anywhere.
+    NotAdmitted,
     /// A host would fit, but the tenant holds as many as it may.
     QuotaExceeded,
     /// A host is kept for its reuse group and not free yet.
@@ -152,7 +154,7 @@ impl Yard {
 
     fn nobody(&self, tenant: &str, now: Timestamp) -> Unbound {
         let text = format!("no infrastructure namespace admits namespace {tenant}");
-        Unbound { why: Why::NoHost, text, total: 0, reasons: Vec::new(), observed_at: now }
+        Unbound { why: Why::NotAdmitted, text, total: 0, reasons: Vec::new(), observed_at: now }
     }
 
     /// Counts each host once, at the first filter it fails.

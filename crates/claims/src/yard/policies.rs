@@ -271,7 +271,7 @@ impl Rules {
 }
 
 /// What a tenant may do with a host, by all policies that let it in.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Grant {
     /// Why the tenant is let in without a policy.
     pub pass: Option<Pass>,
@@ -293,6 +293,28 @@ pub struct Grant {
     pub copies_metadata: bool,
     labels_match: Vec<Regex>,
     annotations_match: Vec<Regex>,
+    /// Which labels selectors may use; none allows every label.
+    selectable: Option<Vec<Regex>>,
+}
+
+impl Default for Grant {
+    /// Nothing is allowed.
+    fn default() -> Self {
+        Self {
+            pass: None,
+            policies: Vec::new(),
+            detaching: false,
+            custom_deploy: false,
+            cleaning_override: false,
+            pause: false,
+            trusts_tenant_health: false,
+            image_prefixes: Some(Vec::new()),
+            copies_metadata: false,
+            labels_match: Vec::new(),
+            annotations_match: Vec::new(),
+            selectable: Some(Vec::new()),
+        }
+    }
 }
 
 impl Grant {
@@ -302,6 +324,7 @@ impl Grant {
         let mut prefixes = Vec::new();
         // Without a policy nobody said where images come from.
         let mut any_image = way.pass.is_some();
+        let (mut any_label, mut selectable) = (way.pass.is_some(), Vec::new());
         for policy in way.policies.iter().filter(|policy| policy.covers(host)) {
             let spec = &policy.facts.spec;
             grant.policies.push(policy.key.name().into());
@@ -312,11 +335,14 @@ impl Grant {
             grant.trusts_tenant_health |= spec.trusts_tenant_health;
             grant.copies_metadata |= spec.metadata_copy.is_some();
             any_image |= spec.image_url_prefixes.is_empty();
+            any_label |= policy.selectable.is_none();
+            selectable.extend(policy.selectable.clone());
             prefixes.extend(spec.image_url_prefixes.iter().map(|prefix| prefix.as_str().into()));
             grant.labels_match.extend(policy.labels_match.clone());
             grant.annotations_match.extend(policy.annotations_match.clone());
         }
         grant.image_prefixes = (!any_image).then_some(prefixes);
+        grant.selectable = (!any_label).then_some(selectable);
         grant
     }
 
@@ -330,6 +356,12 @@ impl Grant {
     #[must_use]
     pub fn allows_image(&self, url: &str) -> bool {
         self.image_prefixes.as_ref().is_none_or(|prefixes| prefixes.iter().any(|prefix| url.starts_with(&**prefix)))
+    }
+
+    /// Whether the tenant may choose hosts by the label with this key.
+    #[must_use]
+    pub fn selects_by(&self, key: &str) -> bool {
+        self.selectable.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.is_match(key)))
     }
 
     /// Whether a policy shows the tenant the label with this key.
