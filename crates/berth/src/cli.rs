@@ -109,9 +109,8 @@ pub struct RunOptions {
     /// Feature gates as NAME=true|false, separated by commas
     #[arg(long, value_name = "GATES", value_delimiter = ',', help_heading = "Work")]
     pub feature_gates: Vec<String>,
-    /// Look only at Clusters whose label cluster.x-k8s.io/watch-filter has this value; empty = all
-    #[arg(long, value_name = "VALUE", default_value = "", hide_default_value = true, help_heading = "Work")]
-    pub watch_filter: String,
+    #[command(flatten, next_help_heading = "Work")]
+    pub watch_filter: WatchFilter,
 
     /// Let one of several replicas decide
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
@@ -212,6 +211,21 @@ pub struct UnregisterOptions {
     /// Do it although ClusterClasses name its handlers: their clusters are not reconciled any more
     #[arg(long)]
     pub force: bool,
+}
+
+/// Which Clusters are looked at.
+#[derive(Args, Clone, Debug)]
+pub struct WatchFilter {
+    /// Look only at Clusters whose label cluster.x-k8s.io/watch-filter has this value; empty = all
+    #[arg(long, value_name = "VALUE", default_value = "", hide_default_value = true)]
+    pub watch_filter: String,
+}
+
+impl WatchFilter {
+    /// The value, if one is asked for.
+    pub fn value(&self) -> Option<String> {
+        (!self.watch_filter.is_empty()).then(|| self.watch_filter.clone())
+    }
 }
 
 /// How results are printed.

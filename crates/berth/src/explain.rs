@@ -4,20 +4,18 @@
 
 use std::io::Write;
 
-use ::vip::config::{Config, MissingPool};
 use ::vip::explain::{explain, tree};
 use api::reasons::vip::Reason;
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use kit::clock::Clock;
 use kit::explain::{Explanation, Fact, Level, Node};
 use kube::Client;
 use serde::Serialize;
 
-use crate::cli::{ClusterOptions, Output, OutputOptions};
+use crate::cli::{ClusterOptions, Output, OutputOptions, WatchFilter};
 use crate::look::{Look, Which, look};
 use crate::screen::{self, Screen};
-use crate::vip::missing_pool;
+use crate::vip::JudgeOptions;
 
 /// The version of every document.
 const API_VERSION: &str = "cli.berth.dev/v1";
@@ -37,9 +35,12 @@ pub struct AboutOptions {
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
     #[command(flatten)]
+    pub output: OutputOptions,
+    // The heading stays for whatever comes after it.
+    #[command(flatten, next_help_heading = "As the operator runs")]
     pub judge: JudgeOptions,
     #[command(flatten)]
-    pub output: OutputOptions,
+    pub watch_filter: WatchFilter,
 }
 
 /// Flags of `berth vips`.
@@ -54,49 +55,12 @@ pub struct VipsOptions {
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     #[command(flatten)]
+    pub output: OutputOptions,
+    // The heading stays for whatever comes after it.
+    #[command(flatten, next_help_heading = "As the operator runs")]
     pub judge: JudgeOptions,
     #[command(flatten)]
-    pub output: OutputOptions,
-}
-
-/// How the operator runs, where that changes what it thinks. The flags are those of `berth run`.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "As the operator runs")]
-pub struct JudgeOptions {
-    /// What becomes of a cluster without a pool: auto, block, fail or ignore
-    #[arg(long, value_name = "POLICY", default_value = "auto", value_parser = missing_pool)]
-    pub missing_pool_policy: MissingPool,
-    /// What the names of the handlers start with
-    #[arg(long, value_name = "NAME", default_value = "vip-allocator")]
-    pub runtime_extension_name: String,
-    /// Serve the hooks of the Cluster API runtime extension
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub enable_runtime_extension: bool,
-    /// Give addresses to clusters without topology and, without hooks, to all
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub enable_reconciler: bool,
-    /// Port of a control plane endpoint that has none
-    #[arg(long, value_name = "PORT", default_value_t = 6443, value_parser = clap::value_parser!(u16).range(1..))]
-    pub default_port: u16,
-    /// Look only at Clusters whose label cluster.x-k8s.io/watch-filter has this value; empty = all
-    #[arg(long, value_name = "VALUE", default_value = "")]
-    pub watch_filter: String,
-}
-
-impl JudgeOptions {
-    fn config(&self) -> Config {
-        Config {
-            missing_pool: self.missing_pool_policy,
-            extension_name: self.runtime_extension_name.clone(),
-            extension: self.enable_runtime_extension,
-            reconciler: self.enable_reconciler,
-            default_port: self.default_port,
-            watch_filter: (!self.watch_filter.is_empty()).then(|| self.watch_filter.clone()),
-            ..Config::default()
-        }
-    }
+    pub watch_filter: WatchFilter,
 }
 
 /// Reads `cluster/<name>`, with the kind in any of the ways kubectl knows it.
@@ -114,7 +78,7 @@ fn subject(text: &str) -> Result<String, String> {
 
 /// Explains a cluster.
 pub async fn about(options: AboutOptions) -> anyhow::Result<()> {
-    let (look, config) = (see(&options, "explain").await?, options.judge.config());
+    let (look, config) = (see(&options, "explain").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
     for cluster in &look.clusters {
         let told = explain(&look.sight, cluster, &config, now);
@@ -129,7 +93,7 @@ pub async fn draw(options: AboutOptions) -> anyhow::Result<()> {
     struct Tree<'a> {
         root: &'a Node,
     }
-    let (look, config) = (see(&options, "tree").await?, options.judge.config());
+    let (look, config) = (see(&options, "tree").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
     for cluster in &look.clusters {
         let root = tree(&look.sight, cluster, &config, now);
@@ -143,7 +107,7 @@ pub async fn vips(options: VipsOptions) -> anyhow::Result<()> {
     let client = connect(&options.cluster).await?;
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let which = if options.all_namespaces { Which::All } else { Which::In(&namespace) };
-    let (look, config) = (look(&client, &which, "vips").await?, options.judge.config());
+    let (look, config) = (look(&client, &which, "vips").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
     let items: Vec<Vip> =
         look.clusters.iter().flat_map(|cluster| rows(&explain(&look.sight, cluster, &config, now))).collect();

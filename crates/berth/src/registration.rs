@@ -8,16 +8,16 @@ use anyhow::{Context, bail};
 use api::key::ObjectKey;
 use api::meta::{Versioned, View};
 use api::views::ClusterClass;
-use kit::clock::Clock;
 use kit::kinds::{Kind, Kinds};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Preconditions};
+use kube::runtime::wait::await_condition;
+use kube::runtime::wait::conditions::is_deleted;
 use kube::{Client, ResourceExt};
 
 use crate::cli::UnregisterOptions;
 
 /// How long a deleted ExtensionConfig may take to go.
 const GONE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(250);
 /// Classes read at once.
 const PAGE: u32 = 100;
 
@@ -98,14 +98,12 @@ pub async fn unregister(options: UnregisterOptions) -> anyhow::Result<()> {
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(error).with_context(|| format!("deleting ExtensionConfig {name}")),
     }
-    let clock = Clock::system();
-    let end = clock.instant() + GONE;
-    while configs.get_opt(name).await?.is_some_and(|found| found.uid() == uid) {
-        if clock.instant() > end {
-            bail!("ExtensionConfig {name} is deleted but not gone after {} s", GONE.as_secs());
-        }
-        tokio::time::sleep(LOOK).await;
-    }
+    let uid = uid.unwrap_or_default();
+    let gone = await_condition(configs, name, is_deleted(&uid));
+    let Ok(gone) = tokio::time::timeout(GONE, gone).await else {
+        bail!("ExtensionConfig {name} is deleted but not gone after {} s", GONE.as_secs());
+    };
+    gone.with_context(|| format!("waiting until ExtensionConfig {name} is gone"))?;
     writeln!(out, "ExtensionConfig {name} is gone; Cluster API calls no hook of Berth any more")?;
     Ok(())
 }

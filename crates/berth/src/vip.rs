@@ -13,16 +13,15 @@ use vip::config::{Config, MissingPool};
 use vip::hooks::{BODY_LIMIT, Handlers, Hook, Hooks, Names};
 
 use crate::Usage;
-use crate::cli::{RunOptions, duration};
+use crate::cli::{RunOptions, WatchFilter, duration};
 use crate::serving::Listener;
 
 /// Cluster API never waits longer for a hook, whatever the flag says.
 const LONGEST_WAIT: Duration = Duration::from_secs(25);
 
-/// Flags of the room `vip`.
+/// What changes which addresses a cluster gets, for those who give them and those who only explain.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "VIP")]
-pub struct VipOptions {
+pub struct JudgeOptions {
     /// Serve the hooks of the Cluster API runtime extension; clusters with a topology need them
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
@@ -31,15 +30,44 @@ pub struct VipOptions {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub enable_reconciler: bool,
+    /// What the names of the handlers start with
+    #[arg(long, value_name = "NAME", default_value = "vip-allocator")]
+    pub runtime_extension_name: String,
+    /// Port of a control plane endpoint that has none
+    #[arg(long, value_name = "PORT", default_value_t = 6443, value_parser = clap::value_parser!(u16).range(1..))]
+    pub default_port: u16,
+    /// What becomes of a cluster without a pool: auto, block, fail or ignore
+    #[arg(long, value_name = "POLICY", default_value = "auto", value_parser = missing_pool)]
+    pub missing_pool_policy: MissingPool,
+}
+
+impl JudgeOptions {
+    /// The room as these flags set it up, all others at their defaults.
+    pub fn config(&self, watch_filter: &WatchFilter) -> Config {
+        Config {
+            extension: self.enable_runtime_extension,
+            extension_name: self.runtime_extension_name.clone(),
+            reconciler: self.enable_reconciler,
+            default_port: self.default_port,
+            missing_pool: self.missing_pool_policy,
+            watch_filter: watch_filter.value(),
+            ..Config::default()
+        }
+    }
+}
+
+/// Flags of the room `vip`.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "VIP")]
+pub struct VipOptions {
+    #[command(flatten)]
+    pub judge: JudgeOptions,
     /// Port of the hooks
     #[arg(long, value_name = "PORT", default_value_t = 9443, value_parser = clap::value_parser!(u16).range(1..))]
     pub runtime_extension_port: u16,
     /// Address the hooks listen on
     #[arg(long, value_name = "IP", default_value = "::")]
     pub runtime_extension_bind_host: IpAddr,
-    /// What the names of the handlers start with
-    #[arg(long, value_name = "NAME", default_value = "vip-allocator")]
-    pub runtime_extension_name: String,
     /// Directory with tls.crt and tls.key of the hooks, unless --webhook-self-signed makes them
     #[arg(long, value_name = "DIR", default_value = "/tmp/runtime-extension/serving-certs")]
     pub runtime_extension_cert_dir: PathBuf,
@@ -52,15 +80,9 @@ pub struct VipOptions {
     /// What the paths of the hooks start with, where an ExtensionConfig names a path
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     pub path_prefix: String,
-    /// Port of a control plane endpoint that has none
-    #[arg(long, value_name = "PORT", default_value_t = 6443, value_parser = clap::value_parser!(u16).range(1..))]
-    pub default_port: u16,
     /// How long a hook waits for an address before it asks to be called again, at most 25s; 0 = not at all
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = allocation_wait)]
     pub allocation_wait: Duration,
-    /// What becomes of a cluster without a pool: auto, block, fail or ignore
-    #[arg(long, value_name = "POLICY", default_value = "auto", value_parser = missing_pool)]
-    pub missing_pool_policy: MissingPool,
     /// How long a claim waits at an exhausted pool before another is tried
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub pool_fallback_after: Duration,
@@ -99,7 +121,7 @@ impl VipOptions {
             };
             Usage(format!("{flag}: {error}"))
         };
-        Names::new(&self.runtime_extension_name, &self.path_prefix).map_err(refused)
+        Names::new(&self.judge.runtime_extension_name, &self.path_prefix).map_err(refused)
     }
 
     fn client_ca(&self) -> Result<Option<Vec<u8>>, Usage> {
@@ -113,20 +135,15 @@ impl VipOptions {
         usable.map(|()| Some(pem)).map_err(|error| refused(kit::class::chain(&error)))
     }
 
-    fn config(&self, watch_filter: &str) -> Config {
+    fn config(&self, watch_filter: &WatchFilter) -> Config {
         Config {
-            extension: self.enable_runtime_extension,
-            extension_name: self.runtime_extension_name.clone(),
-            reconciler: self.enable_reconciler,
-            default_port: self.default_port,
             allocation_wait: self.allocation_wait,
-            missing_pool: self.missing_pool_policy,
             fallback_after: self.pool_fallback_after,
             orphan_ttl: self.orphan_claim_ttl,
             conditions: self.set_cluster_conditions,
-            watch_filter: (!watch_filter.is_empty()).then(|| watch_filter.to_owned()),
             release_unused: self.release_unused_claims,
             patch_infrastructure: self.patch_infrastructure_cluster,
+            ..self.judge.config(watch_filter)
         }
     }
 }
@@ -142,7 +159,7 @@ pub fn check(options: &RunOptions) -> Result<(), Usage> {
     if let Some((_, flag)) = unbuilt.into_iter().find(|(set, _)| *set) {
         return Err(Usage(format!("{flag}: is not built yet")));
     }
-    if !vip.enable_runtime_extension && !vip.enable_reconciler {
+    if !vip.judge.enable_runtime_extension && !vip.judge.enable_reconciler {
         return Err(Usage(
             "--enable-runtime-extension, --enable-reconciler: both are false, so the room `vip` would do nothing; \
              switch one on, or leave the room out of --controllers"
@@ -186,7 +203,7 @@ fn listener<H: Handlers>(manager: &Manager, vip: &VipOptions, handlers: Arc<H>) 
 }
 
 /// Reads `--missing-pool-policy`.
-pub fn missing_pool(text: &str) -> Result<MissingPool, String> {
+fn missing_pool(text: &str) -> Result<MissingPool, String> {
     let words = || MissingPool::ALL.map(|(word, _)| word).join(", ");
     MissingPool::read(text).ok_or_else(|| format!("`{text}` is none of {}", words()))
 }
@@ -221,8 +238,8 @@ mod tests {
     fn every_switch_is_understood_in_all_its_forms() {
         type Read = fn(&VipOptions) -> bool;
         let switches: [(&str, Read); 7] = [
-            ("--enable-runtime-extension", |vip| vip.enable_runtime_extension),
-            ("--enable-reconciler", |vip| vip.enable_reconciler),
+            ("--enable-runtime-extension", |vip| vip.judge.enable_runtime_extension),
+            ("--enable-reconciler", |vip| vip.judge.enable_reconciler),
             ("--set-cluster-conditions", |vip| vip.set_cluster_conditions),
             ("--release-unused-claims", |vip| vip.release_unused_claims),
             ("--patch-infrastructure-cluster", |vip| vip.patch_infrastructure_cluster),

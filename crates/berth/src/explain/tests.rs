@@ -1,5 +1,6 @@
 //! Every screen, at the width of a phone, of a page and of a wall.
 
+use ::vip::config::Config;
 use ::vip::explain::{Extent, Lists, Part, Sight, Unseen};
 use kit::clock::Clock;
 use serde::de::DeserializeOwned;
@@ -240,5 +241,5 @@ fn without_flags_clusters_are_judged_as_by_an_operator_without_flags() {
     use clap::Parser;
     let cli = crate::cli::Cli::parse_from(["berth", "explain", "cluster/prod"]);
     let crate::cli::Command::Explain(options) = cli.command else { panic!("not explain") };
-    assert_eq!(options.judge.config(), Config::default());
+    assert_eq!(options.judge.config(&options.watch_filter), Config::default());
 }
