@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -15,6 +15,7 @@ use kube::discovery::pinned_kind;
 use serde_json::{Value, json};
 use sim::dock::objects::Class;
 use sim::plane::{self, Plane};
+use sim::wait::seek;
 
 const NAME: &str = "vip-allocator";
 const BOUND: Duration = Duration::from_secs(60);
@@ -135,24 +136,19 @@ async fn cluster_api_learns_of_the_hooks_and_forgets_them_in_order() {
     // A registration that is there while the manager starts, and that nobody answers, ends the manager after a minute: this is
     // why it must go before Berth does. So it has to have started.
     let log = capi.process().log().to_owned();
-    let begun = Instant::now();
     let started = |line: &str| line.contains("Starting workers") && line.contains("controller=\"extensionconfig\"");
-    while !std::fs::read_to_string(&log).unwrap().lines().any(started) {
-        assert!(begun.elapsed() < BOUND, "{}", capi.process().log_tail());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let up = async || std::fs::read_to_string(&log).unwrap().lines().any(started).then_some(());
+    assert!(seek(BOUND, up).await.is_some(), "{}", capi.process().log_tail());
 
     // Registered before its Secret is there: Cluster API says so, and the doctor repeats it.
     plane::apply(&client, &rendered()).await.unwrap();
-    let begun = Instant::now();
-    let found = loop {
-        let found = check(&plane, "hooks");
-        if found["found"].as_str().unwrap().contains("no certificate authority") {
-            break found;
-        }
-        assert!(begun.elapsed() < BOUND, "{found}\n{}", capi.process().log_tail());
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut found = Value::Null;
+    let said = async || {
+        found = check(&plane, "hooks");
+        found["found"].as_str().unwrap().contains("no certificate authority").then_some(())
     };
+    let said = seek(BOUND, said).await;
+    assert!(said.is_some(), "{found}\n{}", capi.process().log_tail());
     assert_eq!(found["level"], "failure");
     assert!(found["fix"].as_str().unwrap().contains("`berth-system/berth-webhook-certs`"), "{found}");
 

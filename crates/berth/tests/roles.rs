@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -14,6 +14,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use sim::plane::{self, Plane, Process};
+use sim::wait::seek;
 
 const NAMESPACE: &str = "berth-system";
 const BOUND: Duration = Duration::from_secs(60);
@@ -25,17 +26,15 @@ fn rendered() -> Vec<Value> {
 }
 
 async fn eventually<T>(what: &str, process: &mut Process, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        if let Some(failure) = process.failure() {
+    let found = seek(BOUND, async || {
+        let found = look().await;
+        if let (None, Some(failure)) = (&found, process.failure()) {
             panic!("{what}: {failure}");
         }
-        assert!(begun.elapsed() < BOUND, "not seen within {BOUND:?}: {what}\n{}", process.log_tail());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        found
+    });
+    let found = found.await;
+    found.unwrap_or_else(|| panic!("not seen within {BOUND:?}: {what}\n{}", process.log_tail()))
 }
 
 /// A kubeconfig that holds nothing but the service account's token.

@@ -5,13 +5,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use serde_json::{Value, json};
 use sim::dock;
 use sim::plane::{self, Manager, Plane, Process};
+use sim::wait::seek;
 
 const HOME: &str = "berth-system";
 const TEAM: &str = "team-a";
@@ -96,17 +97,15 @@ impl World {
     }
 
     async fn eventually<T>(&mut self, what: &str, mut look: impl AsyncFnMut(&Self) -> Option<T>) -> T {
-        let begun = Instant::now();
-        loop {
-            if let Some(found) = look(self).await {
-                return found;
-            }
-            if let Some(failure) = self.berth.failure() {
+        let found = seek(BOUND, async || {
+            let found = look(self).await;
+            if let (None, Some(failure)) = (&found, self.berth.failure()) {
                 panic!("{what}: {failure}");
             }
-            assert!(begun.elapsed() < BOUND, "not seen within {BOUND:?}: {what}\n{}", self.berth.log_tail());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            found
+        });
+        let found = found.await;
+        found.unwrap_or_else(|| panic!("not seen within {BOUND:?}: {what}\n{}", self.berth.log_tail()))
     }
 
     /// The endpoint of a Cluster.

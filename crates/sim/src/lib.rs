@@ -10,3 +10,4 @@ pub mod proxy;
 pub mod record;
 pub mod server;
 pub mod sweep;
+pub mod wait;

@@ -12,24 +12,13 @@ use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 use sim::plane::{self, Plane, PlaneError, Process};
+pub use sim::wait::within;
 use tokio::sync::{Mutex, MutexGuard};
 
 pub const BERTH: &str = env!("CARGO_BIN_EXE_berth");
 /// How long anything may take that should happen at once.
 pub const SOON: Duration = Duration::from_secs(30);
-const TICK: Duration = Duration::from_millis(25);
-
-/// Polls until `look` finds something, and fails with `what` after `bound`.
-pub async fn within<T>(bound: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(begun.elapsed() < bound, "not seen within {bound:?}: {what}");
-        tokio::time::sleep(TICK).await;
-    }
-}
+const TICK: Duration = Duration::from_millis(100);
 
 /// Looks during all of `window` and fails with what `look` finds.
 pub async fn never(window: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<String>) {
@@ -38,7 +27,7 @@ pub async fn never(window: Duration, what: &str, mut look: impl AsyncFnMut() -> 
         if let Some(found) = look().await {
             panic!("{what}: {found}");
         }
-        tokio::time::sleep(4 * TICK).await;
+        tokio::time::sleep(TICK).await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
@@ -15,6 +15,8 @@ use sim::dock::objects::{self, Class};
 use sim::dock::oracle::{self, Promise, Promises};
 use sim::dock::{self, Provider, Record};
 use sim::plane::{self, Manager, Options, Plane, PlaneError};
+use sim::wait::seek;
+pub use sim::wait::within;
 use tokio::runtime::Runtime;
 use tokio::sync::{OnceCell, RwLock};
 
@@ -24,19 +26,6 @@ use crate::front::Call;
 
 /// How long anything may take that should happen within a few rounds of Cluster API.
 pub const SOON: Duration = Duration::from_secs(40);
-const TICK: Duration = Duration::from_millis(50);
-
-/// Polls until `look` finds something, and fails with `what` after `bound`.
-pub async fn within<T>(bound: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(begun.elapsed() < bound, "not seen within {bound:?}: {what}");
-        tokio::time::sleep(TICK).await;
-    }
-}
 
 /// Everything that runs.
 pub struct World {
@@ -325,21 +314,12 @@ impl Corner {
     /// Waits until a condition of the cluster is as `wanted` says.
     pub async fn condition(&self, name: &str, kind: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
-        let found = tokio::time::timeout(SOON, async {
-            loop {
-                if let Ok(cluster) = self.clusters().get(name).await
-                    && let Some(found) = condition(&cluster.data, kind)
-                {
-                    if wanted(&found) {
-                        return found;
-                    }
-                    last = found;
-                }
-                tokio::time::sleep(TICK).await;
-            }
+        let found = seek(SOON, async || {
+            last = condition(&self.clusters().get(name).await.ok()?.data, kind)?;
+            wanted(&last).then(|| last.clone())
         });
         let found = found.await;
-        found.unwrap_or_else(|_| panic!("{}/{name}: condition {kind} is not as wanted: {last}", self.namespace))
+        found.unwrap_or_else(|| panic!("{}/{name}: condition {kind} is not as wanted: {last}", self.namespace))
     }
 
     /// The claim of a cluster, if there is one.
