@@ -29,6 +29,7 @@ pub(super) fn cases() -> Vec<Case> {
         a_merge_patch_that_changes_nothing_keeps_the_version,
         a_patch_of_a_missing_object_is_not_found,
         a_json_patch_test_guards_the_write,
+        a_failed_test_names_no_causes_and_an_invalid_object_does,
         a_json_patch_on_a_missing_path_is_invalid,
         an_unknown_patch_type_is_unsupported,
         a_strategic_patch_of_a_custom_object_is_unsupported,
@@ -216,6 +217,23 @@ async fn a_json_patch_test_guards_the_write(ctx: Ctx) -> Check {
     same("version", ctx.get(&ctx.map("m")).await?.version(), made.version())?;
     let now = ctx.patch(&ctx.map("m"), JSON, &patch("1")).await?.ok(200)?;
     same("data", now.at("/data"), &json!({ "a": "1", "b": "2" }))
+}
+
+/// Both are answered 422: only the causes tell whoever patches whether to read again or to give up.
+async fn a_failed_test_names_no_causes_and_an_invalid_object_does(ctx: Ctx) -> Check {
+    ctx.post(&ctx.maps(), &ctx.new_map("m")).await?.ok(201)?;
+    ctx.post(&ctx.widgets(), &ctx.new_widget("w")).await?.ok(201)?;
+    for path in [ctx.map("m"), ctx.widget("w")] {
+        for (tested, value) in [("/metadata/uid", json!("other")), ("/metadata/finalizers", json!(["other"]))] {
+            let patch = json!([{ "op": "test", "path": tested, "value": value },
+                { "op": "add", "path": "/metadata/annotations", "value": {} }]);
+            let reply = ctx.patch(&path, JSON, &patch).await?.refused(422, "Invalid")?;
+            same("causes of a failed test", reply.at("/details/causes"), &Value::Null)?;
+        }
+    }
+    let patch = json!([{ "op": "add", "path": "/spec/size", "value": 101 }]);
+    let reply = ctx.patch(&ctx.widget("w"), JSON, &patch).await?.refused(422, "Invalid")?;
+    same("field of an invalid object", reply.text("/details/causes/0/field"), "spec.size")
 }
 
 async fn a_json_patch_on_a_missing_path_is_invalid(ctx: Ctx) -> Check {
