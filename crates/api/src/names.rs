@@ -57,7 +57,7 @@ impl NameError {
 
 /// A string newtype that can only be made by parsing.
 macro_rules! name {
-    ($(#[$doc:meta])* $ty:ident, $what:literal, $rule:literal, $valid:expr) => {
+    ($(#[$doc:meta])* $ty:ident, $what:literal, $rule:expr, $valid:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $ty(Box<str>);
@@ -192,44 +192,33 @@ name! {
     Region, "region", "must look like us-east-1", |s| s.len() <= 63 && region_len(s) == Some(s.len())
 }
 
-name! {
+/// Ids of EC2: each is told from the others by its prefix alone.
+macro_rules! ec2_ids {
+    ($($(#[$doc:meta])* $ty:ident, $what:literal, $prefix:literal;)*) => {$(
+        name! {
+            $(#[$doc])*
+            $ty, $what, concat!("must be ", $prefix, " and 8 to 32 hexadecimal digits"), |s| is_ec2_id(s, $prefix)
+        }
+    )*};
+}
+
+ec2_ids! {
     /// The id of an EC2 dedicated host.
-    HostId, "dedicated host id", "must be h- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "h-")
-}
-
-name! {
+    HostId, "dedicated host id", "h-";
     /// The id of an EC2 instance.
-    InstanceId, "instance id", "must be i- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "i-")
-}
-
-name! {
+    InstanceId, "instance id", "i-";
     /// The id of a subnet.
-    SubnetId, "subnet id", "must be subnet- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "subnet-")
-}
-
-name! {
+    SubnetId, "subnet id", "subnet-";
     /// The id of a virtual private cloud.
-    VpcId, "VPC id", "must be vpc- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "vpc-")
-}
-
-name! {
+    VpcId, "VPC id", "vpc-";
     /// The id of a security group.
-    SecurityGroupId, "security group id", "must be sg- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "sg-")
-}
-
-name! {
+    SecurityGroupId, "security group id", "sg-";
     /// The id of a machine image.
-    ImageId, "image id", "must be ami- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "ami-")
-}
-
-name! {
+    ImageId, "image id", "ami-";
     /// The id of an EBS volume.
-    VolumeId, "volume id", "must be vol- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "vol-")
-}
-
-name! {
+    VolumeId, "volume id", "vol-";
     /// The id of a network interface.
-    NetworkInterfaceId, "network interface id", "must be eni- and 8 to 32 hexadecimal digits", |s| is_ec2_id(s, "eni-")
+    NetworkInterfaceId, "network interface id", "eni-";
 }
 
 name! {
