@@ -1,0 +1,202 @@
+//! One watch: what it shows, and what it costs.
+
+use super::*;
+
+#[test]
+fn a_feed_of_a_list_shows_just_that_list() {
+    let older = kinds::Kind { version: "v1beta1".to_owned(), ..kinds::Kind::of::<Widget>() };
+    let objects = [widget("a", 1), widget("b", 2)].map(|object| serde_json::from_value(object).unwrap());
+    let feed: Feed<Sizes> = Feed::of(Clock::system(), older.clone(), objects);
+    assert_eq!((feed.phase(), feed.kind(), feed.len()), (Phase::Synced, older, 2));
+    assert_eq!(feed.get(&ObjectKey::namespaced("default", "b")), Seen::At(Arc::new(2)));
+    assert_eq!(feed.get(&ObjectKey::namespaced("default", "c")), Seen::Absent);
+    assert_eq!(feed.by("size", "1").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_kind_is_waited_for_and_picked_up_when_it_appears() {
+    let world = World::start(Server::new(1), Scope::All);
+    world.until("missing", |w| w.feed.phase() == Phase::Missing).await;
+    let report = world.gates.report();
+    assert!(report.ready, "a missing kind must not take readiness away");
+    assert!(format!("{report:?}").contains("waiting for the kind Widget"), "{report:?}");
+    world.server.put(definition()).unwrap();
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    world.server.put(widget("a", 1)).unwrap();
+    world.until("seen", |w| w.feed.len() == 1).await;
+    assert_eq!(world.heard(), ["a ->1"]);
+    // Nobody waits for a kind any more, so nobody watches definitions either.
+    world.until("one watch", |w| w.server.open_watches() == 1).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_lost_objects_announces_them() {
+    let server = with_widgets();
+    for (name, size) in [("a", 1), ("b", 2), ("c", 3)] {
+        server.put(widget(name, size)).unwrap();
+    }
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.len() == 3).await;
+    world.heard();
+    // While nobody can watch: one object goes, one changes, one comes, and history is forgotten.
+    let closed = world.server.inject(Rule::any().matching(|r| r.watch).always(), Action::Status(503));
+    world.server.cut_watches();
+    assert!(world.server.delete(WIDGETS, "default", "a"));
+    world.server.edit(WIDGETS, "default", "b", |w| w["spec"]["size"] = json!(20)).unwrap();
+    world.server.put(widget("d", 4)).unwrap();
+    world.server.compact(world.server.revision());
+    world.server.stop_fault(closed);
+    world.until("relisted", |w| w.feed.get(&ObjectKey::namespaced("default", "a")) == Seen::Absent).await;
+    let mut heard = world.heard();
+    heard.sort();
+    assert_eq!(heard, ["a 1>-", "b 2>20", "d ->4"]);
+    assert_eq!(world.feed.by("size", "20").len(), 1);
+    assert!(world.feed.by("size", "1").is_empty());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_no_longer_served_takes_its_objects_with_it_and_can_come_back() {
+    let server = Server::new(1);
+    server.put(definition()).unwrap();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("seen", |w| w.feed.len() == 1).await;
+    assert!(world.server.delete("customresourcedefinitions.apiextensions.k8s.io", "", WIDGETS));
+    world.server.cut_watches();
+    world.until("gone", |w| w.feed.is_empty() && w.feed.phase() == Phase::Missing).await;
+    assert_eq!(world.heard(), ["a ->1", "a 1>-"]);
+    world.server.put(definition()).unwrap();
+    world.server.put(widget("a", 5)).unwrap();
+    world.until("back", |w| w.feed.len() == 1).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_followed_at_the_best_version_served_and_at_another_when_that_goes() {
+    let server = Server::new(1);
+    let mut older = definition();
+    older["spec"]["versions"][0]["name"] = json!("v1beta1");
+    server.put(older).unwrap();
+    let mut object = widget("a", 1);
+    object["apiVersion"] = json!("example.test/v1beta1");
+    server.put(object).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("seen", |w| w.feed.len() == 1).await;
+    assert_eq!(world.feed.kind().api_version(), "example.test/v1beta1");
+    assert!(world.server.delete("customresourcedefinitions.apiextensions.k8s.io", "", WIDGETS));
+    world.server.put(definition()).unwrap();
+    world.server.cut_watches();
+    world.until("the other version", |w| w.feed.kind().version == "v1" && w.feed.phase() == Phase::Synced).await;
+    world.server.put(widget("b", 2)).unwrap();
+    world.until("seen there", |w| w.feed.len() == 1 && !w.feed.by("size", "2").is_empty()).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_named_namespaces_are_followed() {
+    let server = with_widgets();
+    for namespace in ["one", "two", "three"] {
+        server.namespace(namespace);
+        let mut object = widget("w", 1);
+        object["metadata"]["namespace"] = json!(namespace);
+        server.put(object).unwrap();
+    }
+    let world = World::start(server, Scope::Namespaces(vec!["one".into(), "three".into()]));
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    let seen: Vec<String> = world.feed.all().into_iter().map(|(key, _)| key.to_string()).collect();
+    assert_eq!(seen, ["one/w", "three/w"]);
+    let lists = world.server.log().into_iter().filter(|e| e.resource == WIDGETS && e.path.ends_with("/widgets"));
+    assert!(lists.into_iter().all(|e| e.path.contains("/namespaces/")), "a cluster-wide list was sent");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_feed_sends_no_request() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    let before = world.server.log().iter().filter(|e| !e.query.contains("watch=true")).count();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let after = world.server.log().iter().filter(|e| !e.query.contains("watch=true")).count();
+    assert_eq!(before, after, "requests other than the watch itself");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_never_arrived_is_made_good_by_the_next_list() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::with(server, Options { resync: Some(Duration::from_secs(3600)), ..Options::default() });
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    world.kit.drop_event(world.kit.events() + 1);
+    world.server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!(2)).unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.feed.get(&ObjectKey::namespaced("default", "a")), Seen::At(Arc::new(1)), "it was to be lost");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(world.feed.get(&ObjectKey::namespaced("default", "a")), Seen::At(Arc::new(2)));
+    assert_eq!(world.heard(), ["a ->1", "a 1>2"]);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_discovery_that_fails_does_not_mean_that_a_kind_is_missing() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let discovery = |r: &sim::server::RequestInfo| r.path == "/apis/example.test/v1";
+    let down = server.inject(Rule::any().matching(discovery).always(), Action::Status(503));
+    let world = World::start(server, Scope::All);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(world.feed.phase(), Phase::Listing, "whoever waits for the feed would decide without it");
+    assert!(world.server.hits(down) < 120, "{} requests", world.server.hits(down));
+    world.server.stop_fault(down);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.feed.phase(), Phase::Synced);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_that_discovery_does_not_confirm_neither_empties_the_index_nor_turns_into_a_loop() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    let odd = world.server.inject(Rule::any().matching(|r| r.resource == WIDGETS).always(), Action::Status(404));
+    world.server.cut_watches();
+    let before = world.server.requests();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(world.server.requests() - before < 300, "{} requests", world.server.requests() - before);
+    assert_eq!(world.feed.len(), 1);
+    world.server.stop_fault(odd);
+    world.server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!(2)).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.heard(), ["a ->1", "a 1>2"]);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_refused_again_and_again_backs_off() {
+    let server = with_widgets();
+    let refused = server.inject(Rule::any().matching(|r| r.resource == WIDGETS).always(), Action::Status(403));
+    let world = World::start(server, Scope::All);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let hits = world.server.hits(refused);
+    assert!(hits < 1000, "{hits} lists in ten minutes");
+    world.server.stop_fault(refused);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.feed.phase(), Phase::Synced);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_knows_served_and_missing_kinds() {
+    let server = with_widgets();
+    let kinds = Kinds::new(server.client("kinds").kube());
+    assert!(kinds.is_served(&kinds::Kind::of::<Widget>()).await.unwrap());
+    let missing =
+        kinds::Kind { group: "nobody.test".into(), version: "v1".into(), kind: "X".into(), plural: "xs".into() };
+    assert!(!kinds.is_served(&missing).await.unwrap());
+    assert!(kinds.is_served(&kinds::Kind::of::<k8s_openapi::api::core::v1::ConfigMap>()).await.unwrap());
+}
