@@ -56,3 +56,6 @@ fn spec<T: DeserializeOwned + Default>(value: Value) -> Result<T, Box<str>> {
 fn status<T: DeserializeOwned + Default>(value: Value) -> T {
     serde_json::from_value(value).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,5 +4,6 @@
 mod build;
 mod model;
 mod properties;
+mod rules;
 mod scale;
 mod stories;

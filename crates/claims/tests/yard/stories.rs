@@ -1,16 +1,16 @@
 //! Plain stories.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use claims::names::{avoid_annotation, reuse_value};
-use claims::yard::{Ageing, DefaultAdmission, HostOrder, Pass, Settings, Unfit, Why, Yard};
+use claims::yard::{Ageing, HostOrder, Settings, Unfit, Why, Yard};
 use serde_json::json;
-use std::time::Duration;
 
 use super::build::*;
 
 /// An open yard in which tenants t1 and t2 may have the hosts of namespace i.
-fn yard() -> Yard {
+pub fn yard() -> Yard {
     yard_with(Settings::default())
 }
 
@@ -21,12 +21,12 @@ fn yard_with(settings: Settings) -> Yard {
     yard
 }
 
-fn offered(yard: &Yard, claim: &str) -> Option<String> {
+pub fn offered(yard: &Yard, claim: &str) -> Option<String> {
     yard.offer(&key(claim)).map(|offer| offer.host.to_string())
 }
 
 /// Binds the host that a claim is offered, and says which it was.
-fn bind(yard: &mut Yard, claim: &str, now: i64) -> String {
+pub fn bind(yard: &mut Yard, claim: &str, now: i64) -> String {
     let host = offered(yard, claim).unwrap();
     yard.host(&key(&host), Some(used(key(&host).name(), claim)), at(now));
     host
@@ -409,209 +409,6 @@ fn a_tenant_does_not_get_a_host_it_avoids_before_that_ends() {
     assert_eq!(offered(&yard, "t1/a"), None);
     yard.claim(&key("t2/b"), Some(claim("t2/b", 0, json!({}))), at(62));
     assert_eq!(offered(&yard, "t2/b").as_deref(), Some("i/h1"));
-}
-
-#[test]
-fn the_explanation_counts_each_host_once_where_it_fails_first() {
-    let mut yard = yard();
-    let mut number = 0;
-    let mut add = |yard: &mut Yard, count: usize, changes: serde_json::Value| {
-        for _ in 0..count {
-            number += 1;
-            let name = format!("h{number}");
-            let mut labelled = json!({"metadata": {"labels": {"gpu": "yes"}}});
-            merge(&mut labelled, changes.clone());
-            yard.host(&key(&format!("i/{name}")), Some(host(&name, labelled)), at(0));
-        }
-    };
-    // In use and in error besides: counts where it fails first.
-    let broken = json!({"spec": {"consumerRef": consumer("t2/x")}, "status": {"operationalStatus": "error"}});
-    add(&mut yard, 5, broken);
-    add(&mut yard, 3, json!({"metadata": {"labels": {"gpu": "no"}}}));
-    add(&mut yard, 2, json!({"status": {"provisioning": {"state": "inspecting"}}}));
-    add(&mut yard, 1, json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}));
-    add(&mut yard, 1, json!({"status": {"errorMessage": "x"}}));
-    let wish = json!({"hostSelector": {"matchLabels": {"gpu": "yes"}}});
-    yard.claim(&key("t1/a"), Some(claim("t1/a", 0, wish.clone())), at(0));
-    let unbound = yard.unbound(&key("t1/a"), at(1));
-    assert_eq!(unbound.text, "0/12 hosts fit: 5 in use, 3 labels do not match, 2 not available, 1 paused, 1 in error");
-    assert_eq!((unbound.why, unbound.total), (Why::NoHost, 12));
-    assert_eq!(unbound.reasons.iter().map(|(_, count)| count).sum::<u32>(), 12);
-    assert_eq!(unbound.reasons[0], (Unfit::SelectorMismatch, 3), "in the order of the filters");
-    // Every other reason.
-    add(&mut yard, 1, json!({"metadata": {"deletionTimestamp": at(0).to_string()}}));
-    add(&mut yard, 1, json!({"status": {"operationalStatus": "detached"}}));
-    add(&mut yard, 1, json!({"metadata": {"annotations": {"capm3.metal3.io/unhealthy": ""}}}));
-    add(&mut yard, 1, json!({"spec": {"externallyProvisioned": true}}));
-    add(&mut yard, 1, json!({"spec": {"image": {"url": "http://x"}}}));
-    add(&mut yard, 1, json!({"metadata": {"labels": {"infrastructure.cluster.x-k8s.io/node-reuse": "cp-1"}}}));
-    let critical = json!({"type": "Healthy", "status": "False", "reason": "HardwareCritical"});
-    add(&mut yard, 1, json!({"status": {"conditions": [critical]}}));
-    // The text stands for a while, then says what is.
-    assert_eq!(yard.unbound(&key("t1/a"), at(15)).total, 12);
-    let unbound = yard.unbound(&key("t1/a"), at(16));
-    assert_eq!(unbound.total, 19);
-    let one = [
-        Unfit::ReservedForReuse,
-        Unfit::Deleting,
-        Unfit::Paused,
-        Unfit::Detached,
-        Unfit::ExternallyProvisioned,
-        Unfit::HostError,
-        Unfit::NotClean,
-    ];
-    for unfit in one {
-        assert!(unbound.reasons.contains(&(unfit, 1)), "{unfit}: {:?}", unbound.reasons);
-    }
-    assert!(unbound.reasons.contains(&(Unfit::Unhealthy, 2)));
-    let verdicts = yard.verdicts(&key("t1/a"), at(16));
-    assert_eq!(verdicts.len(), 19);
-    assert!(verdicts.iter().all(|(_, verdict)| verdict.is_some()));
-    // Hosts of a namespace that does not admit the tenant are not counted, and its name is not told.
-    yard.host(&key("secret/h1"), Some(host("h1", json!({}))), at(17));
-    assert_eq!(yard.unbound(&key("t1/a"), at(40)).total, 19);
-    yard.claim(&key("t9/a"), Some(claim("t9/a", 0, wish)), at(17));
-    let nobody = yard.unbound(&key("t9/a"), at(17));
-    assert_eq!((nobody.text.as_str(), nobody.total), ("no infrastructure namespace admits namespace t9", 0));
-    assert!(nobody.reasons.is_empty());
-}
-
-#[test]
-fn those_who_show_a_text_are_woken_when_it_changes_and_not_otherwise() {
-    let mut yard = yard();
-    yard.claim(&key("t1/a"), Some(claim("t1/a", 0, json!({}))), at(0));
-    yard.unbound(&key("t1/a"), at(0));
-    assert_eq!(yard.tick(at(15)), [], "nothing changed");
-    yard.host(&key("i/h1"), Some(used("h1", "t2/x")), at(16));
-    assert_eq!(yard.tick(at(20)), []);
-    assert_eq!(yard.tick(at(30)), [key("t1/a")]);
-    assert_eq!(yard.unbound(&key("t1/a"), at(30)).text, "0/1 hosts fit: 1 in use");
-    // Another change, the same text.
-    yard.host(&key("i/h1"), Some(used("h1", "t2/y")), at(31));
-    assert_eq!(yard.tick(at(60)), []);
-}
-
-#[test]
-fn who_may_come_in_follows_names_patterns_labels_and_switches() {
-    let spec = |admits: serde_json::Value| policy(json!({"hostClaimNamespaces": admits}));
-    let gets = |policies: &[std::sync::Arc<claims::facts::PolicyFacts>], tenant: &str, settings: Settings| {
-        let mut yard = Yard::new(settings);
-        for (number, facts) in policies.iter().enumerate() {
-            yard.policy(&key(&format!("i/p{number}")), Some(std::sync::Arc::clone(facts)), at(0));
-        }
-        yard.space("t1", Some(space(&[("team", "red")])), at(0));
-        yard.host(&key("i/h1"), Some(host("h1", json!({}))), at(0));
-        yard.open(at(0));
-        let name = format!("{tenant}/a");
-        yard.claim(&key(&name), Some(claim(&name, 0, json!({}))), at(0));
-        offered(&yard, &name).is_some()
-    };
-    let usual = Settings::default();
-    assert!(!gets(&[], "t1", usual) && !gets(&[policy(json!({}))], "t1", usual), "closed without a word");
-    assert!(gets(&[spec(json!({}))], "t1", usual));
-    assert!(gets(&[spec(json!({"names": ["t1"]}))], "t1", usual));
-    assert!(!gets(&[spec(json!({"names": []}))], "t1", usual));
-    assert!(gets(&[spec(json!({"nameMatches": "1"}))], "t1", usual), "found anywhere");
-    assert!(!gets(&[spec(json!({"nameMatches": "^1"}))], "t1", usual));
-    assert!(gets(&[spec(json!({"hasLabels": [{"name": "team"}]}))], "t1", usual));
-    assert!(gets(&[spec(json!({"hasLabels": [{"name": "team", "value": "red"}]}))], "t1", usual));
-    assert!(!gets(&[spec(json!({"hasLabels": [{"name": "team", "value": "blue"}]}))], "t1", usual));
-    assert!(!gets(&[spec(json!({"hasLabels": [{"name": "team"}]}))], "t2", usual));
-    assert!(!gets(&[spec(json!({"names": ["t1"], "nameMatches": "x"}))], "t1", usual), "all must hold");
-    // A bad policy shuts nobody else out.
-    let bad = spec(json!({"nameMatches": "("}));
-    assert!(!gets(&[std::sync::Arc::clone(&bad)], "t1", usual));
-    assert!(gets(&[bad, spec(json!({}))], "t1", usual));
-    assert!(gets(&[], "i", usual), "the own namespace");
-    assert!(!gets(&[], "i", Settings { admit_same_namespace: false, ..usual }));
-    let open = Settings { default_admission: DefaultAdmission::Allow, ..usual };
-    assert!(gets(&[], "t1", open));
-    assert!(!gets(&[spec(json!({"names": ["t2"]}))], "t1", open), "a namespace with a policy is governed by it");
-}
-
-#[test]
-fn a_change_of_policy_or_label_is_felt_at_once() {
-    let mut yard = Yard::new(Settings::default());
-    yard.open(at(0));
-    yard.host(&key("i/h1"), Some(host("h1", json!({}))), at(0));
-    yard.claim(&key("t1/a"), Some(claim("t1/a", 0, json!({}))), at(0));
-    let labelled = policy(json!({"hostClaimNamespaces": {"hasLabels": [{"name": "team"}]}}));
-    assert_eq!(yard.policy(&key("i/p"), Some(labelled), at(1)), []);
-    assert_eq!(yard.space("t1", Some(space(&[("team", "red")])), at(2)), [key("t1/a")]);
-    assert_eq!(offered(&yard, "t1/a").as_deref(), Some("i/h1"));
-    // Revoked before it was bound.
-    assert_eq!(yard.policy(&key("i/p"), None, at(3)), [key("t1/a")]);
-    assert_eq!(offered(&yard, "t1/a"), None);
-    // Bound claims are told too, and keep their host.
-    yard.policy(&key("i/p"), Some(admits(&["t1"])), at(4));
-    bind(&mut yard, "t1/a", 5);
-    assert_eq!(yard.policy(&key("i/p"), None, at(6)), [key("t1/a")]);
-    assert_eq!(yard.held("t1", "a"), [key("i/h1")]);
-}
-
-#[test]
-fn a_selector_may_ask_only_about_labels_that_are_open() {
-    let mut yard = Yard::new(Settings::default());
-    let narrow = json!({"hostClaimNamespaces": {}, "selectableLabels": "pool|berth\\.dev/.*"});
-    yard.policy(&key("i/p"), Some(policy(narrow)), at(0));
-    yard.open(at(0));
-    yard.host(&key("i/h1"), Some(labelled("h1", json!({"pool": "a", "rack": "7"}))), at(0));
-    let select = |labels: serde_json::Value| json!({"hostSelector": {"matchLabels": labels}});
-    yard.claim(&key("t1/a"), Some(claim("t1/a", 0, select(json!({"rack": "7"})))), at(0));
-    assert_eq!(offered(&yard, "t1/a"), None);
-    assert_eq!(yard.unbound(&key("t1/a"), at(0)).reasons, [(Unfit::SelectorMismatch, 1)]);
-    let open = select(json!({"pool": "a", "berth.dev/host-name": "h1"}));
-    yard.claim(&key("t1/a"), Some(claim("t1/a", 0, open)), at(1));
-    assert_eq!(offered(&yard, "t1/a").as_deref(), Some("i/h1"));
-}
-
-#[test]
-fn the_grant_is_the_union_of_what_the_admitting_policies_allow() {
-    let mut yard = Yard::new(Settings::default());
-    let (one, two) = (
-        json!({"hostClaimNamespaces": {"names": ["t1"]}, "allowsDetaching": true, "imageURLPrefixes": ["https://a/"],
-            "metadataCopy": {"labelsMatch": "rack|row"}}),
-        json!({"hostClaimNamespaces": {}, "allowsCustomDeploy": true, "imageURLPrefixes": ["https://b/"],
-            "hostSelector": {"matchLabels": {"pool": "a"}}}),
-    );
-    yard.policy(&key("i/one"), Some(policy(one)), at(0));
-    yard.policy(&key("i/two"), Some(policy(two)), at(0));
-    let facts = labelled("h1", json!({"pool": "a"}));
-    let grant = yard.grant("t1", &key("i/h1"), &facts);
-    assert!(grant.admits() && grant.detaching && grant.custom_deploy && !grant.pause && !grant.cleaning_override);
-    assert!(
-        grant.allows_image("https://a/x") && grant.allows_image("https://b/x") && !grant.allows_image("https://c/x")
-    );
-    assert!(grant.shows_label("rack") && !grant.shows_label("rack2") && !grant.shows_annotation("rack"));
-    assert!(grant.copies_metadata);
-    let grant = yard.grant("t1", &key("i/h2"), &labelled("h2", json!({"pool": "b"})));
-    assert_eq!(grant.policies, [Box::<str>::from("one")]);
-    assert!(!grant.custom_deploy && !grant.allows_image("https://b/x"));
-    assert!(!yard.grant("t2", &key("i/h2"), &labelled("h2", json!({}))).admits());
-    let own = yard.grant("i", &key("i/h2"), &labelled("h2", json!({})));
-    assert!(own.pass == Some(Pass::SameNamespace) && own.pause && own.allows_image("https://c/x"));
-    assert!(!yard.grant("t1", &key("j/h2"), &labelled("h2", json!({}))).admits());
-}
-
-#[test]
-fn a_live_read_is_judged_like_what_was_seen_before() {
-    let mut yard = yard();
-    yard.quota("q", Some(quota(json!({"tenants": {"names": ["t1"]}, "hard": {"hosts": 1}}))), at(0));
-    yard.host(&key("i/h1"), Some(host("h1", json!({}))), at(0));
-    yard.claim(&key("t1/a"), Some(claim("t1/a", 0, json!({}))), at(0));
-    let unfit = |yard: &Yard, claim: &str, changes: serde_json::Value| {
-        yard.unfit(&key(claim), &key("i/h1"), &host("h1", changes), at(1))
-    };
-    assert_eq!(unfit(&yard, "t1/a", json!({})), None, "its own promise does not count against it");
-    assert_eq!(unfit(&yard, "t1/a", json!({"spec": {"consumerRef": consumer("t2/x")}})), Some(Unfit::InUse));
-    assert_eq!(unfit(&yard, "t1/a", json!({"status": {"operationalStatus": "servicing"}})), Some(Unfit::HostError));
-    yard.claim(&key("t1/b"), Some(claim("t1/b", 1, json!({}))), at(1));
-    assert_eq!(unfit(&yard, "t1/b", json!({})), Some(Unfit::InUse), "promised to another");
-    assert_eq!(unfit(&yard, "t1/nobody", json!({})), Some(Unfit::NotAdmitted));
-    yard.quota("q", Some(quota(json!({"tenants": {"names": ["t1"]}, "hard": {"hosts": 0}}))), at(2));
-    assert_eq!(unfit(&yard, "t1/a", json!({})), Some(Unfit::QuotaExceeded), "lowered meanwhile");
-    yard.policy(&key("i/p"), None, at(3));
-    assert_eq!(unfit(&yard, "t1/a", json!({})), Some(Unfit::NotAdmitted));
 }
 
 #[test]
