@@ -4,12 +4,15 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, OwnerReference, Time};
 pub use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 pub use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, MapAccess};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::views::soft::{Soft, or_default, soft_structs};
 
 /// The metadata fields decisions are made of; `managedFields` is not among them.
 ///
@@ -54,6 +57,106 @@ impl<M> LeanMeta<M> {
             self_link: None,
         }
     }
+}
+
+/// An entry whose key alone counts.
+#[derive(Debug, Default)]
+struct Skipped;
+
+impl Soft for Skipped {
+    fn from_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Some(Self))
+    }
+}
+
+/// Of `managedFields` only who owns which annotation: a few words instead of maps of maps.
+#[derive(Debug, Default)]
+struct Owned(Vec<RawOwner>);
+
+impl<'de> Deserialize<'de> for Owned {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        or_default(deserializer).map(Self)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawOwner {
+    #[serde(default, deserialize_with = "or_default")]
+    manager: String,
+    #[serde(default, deserialize_with = "or_default")]
+    operation: String,
+    #[serde(default, rename = "fieldsV1", deserialize_with = "or_default")]
+    fields: RawFields,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct RawFields {
+    #[serde(default, rename = "f:metadata", deserialize_with = "or_default")]
+    metadata: RawMetaFields,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct RawMetaFields {
+    #[serde(default, rename = "f:annotations", deserialize_with = "or_default")]
+    annotations: BTreeMap<String, Skipped>,
+}
+
+soft_structs!(RawOwner, RawFields, RawMetaFields);
+
+/// Who wrote an annotation last, or declares it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AnnotationOwner {
+    /// The annotation.
+    pub key: String,
+    /// The field manager.
+    pub manager: String,
+    /// Whether the manager declares it by server-side apply and will do so again.
+    pub applies: bool,
+}
+
+/// The owners of annotations, of metadata that was read by [`owned_meta`].
+pub fn annotation_owners(meta: &ObjectMeta) -> Vec<AnnotationOwner> {
+    let mut all = Vec::new();
+    for entry in meta.managed_fields.iter().flatten() {
+        let keys = entry.fields_v1.as_ref().and_then(|fields| fields.0.as_array());
+        for key in keys.into_iter().flatten().filter_map(|key| key.as_str()) {
+            all.push(AnnotationOwner {
+                key: key.to_owned(),
+                manager: entry.manager.clone().unwrap_or_default(),
+                applies: entry.operation.as_deref() == Some("Apply"),
+            });
+        }
+    }
+    all
+}
+
+/// As [`lean_meta`], and keeps who owns which annotation, for [`annotation_owners`].
+///
+/// # Errors
+/// Fails when a field of the metadata has the wrong type, which no API server sends.
+pub fn owned_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let lean = Option::<LeanMeta<Owned>>::deserialize(deserializer)?.unwrap_or_default();
+    let entry = |owner: &RawOwner| {
+        let keys: Vec<Value> = owner
+            .fields
+            .metadata
+            .annotations
+            .keys()
+            .filter_map(|key| key.strip_prefix("f:").map(Value::from))
+            .collect();
+        (!keys.is_empty()).then(|| ManagedFieldsEntry {
+            manager: Some(owner.manager.clone()),
+            operation: Some(owner.operation.clone()),
+            fields_v1: Some(FieldsV1(Value::Array(keys))),
+            ..ManagedFieldsEntry::default()
+        })
+    };
+    let owners: Vec<ManagedFieldsEntry> = lean.managed_fields.0.iter().filter_map(entry).collect();
+    let mut meta = lean.into_meta();
+    meta.managed_fields = (!owners.is_empty()).then_some(owners);
+    Ok(meta)
 }
 
 /// Decodes `metadata` and skips `managedFields`; for `#[serde(deserialize_with)]`.
@@ -272,6 +375,34 @@ mod tests {
         assert_eq!(managed.metadata.name.as_deref(), Some("a"));
         let none: Managed = serde_json::from_value(json!({"metadata": {}})).unwrap();
         assert_eq!(none.metadata.managed_fields, None);
+    }
+
+    #[test]
+    fn owners_of_annotations_are_kept_where_they_are_asked_for() {
+        #[derive(Deserialize)]
+        struct Owned {
+            #[serde(default, deserialize_with = "owned_meta")]
+            metadata: ObjectMeta,
+        }
+        let wire = json!({"metadata": {"name": "a", "annotations": {"x": "1"}, "managedFields": [
+            {"manager": "capi-topology", "operation": "Apply", "fieldsV1": {
+                "f:spec": {"f:a": {}}, "f:metadata": {"f:annotations": {".": {}, "f:x": {}, "f:y/z": {}}, "f:labels": {"f:l": {}}}}},
+            {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:status": {}}},
+            {"manager": "odd", "operation": 3, "fieldsV1": {"f:metadata": {"f:annotations": {"f:x": {"f:y": {}}}}}},
+            7,
+        ]}});
+        let read: Owned = serde_json::from_value(wire).unwrap();
+        let owner = |key: &str, manager: &str, applies| AnnotationOwner {
+            key: key.to_owned(),
+            manager: manager.to_owned(),
+            applies,
+        };
+        let wanted = [owner("x", "capi-topology", true), owner("y/z", "capi-topology", true), owner("x", "odd", false)];
+        assert_eq!(annotation_owners(&read.metadata), wanted);
+        for wire in [json!({"metadata": {"managedFields": "no list"}}), json!({"metadata": null}), json!({})] {
+            let read: Owned = serde_json::from_value(wire).unwrap();
+            assert_eq!(read.metadata, ObjectMeta::default());
+        }
     }
 
     #[test]

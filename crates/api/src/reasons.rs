@@ -46,6 +46,7 @@ pub fn all() -> Vec<Entry> {
     all.extend(claim_kind::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(claims::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(vip::Reason::ALL.iter().map(|r| r.entry()));
+    all.extend(capacity::Reason::ALL.iter().map(|r| r.entry()));
     all
 }
 
@@ -332,6 +333,24 @@ pub mod vip {
     } }
 }
 
+/// Reasons of events on MachineSets and MachineDeployments, for the capacity they announce.
+pub mod capacity {
+    reasons! { "capacity" {
+        CapacityAnnotated, "capacityannotated",
+            "The annotations are right again after a failure.";
+        FailedUpdate, "failedupdate",
+            "The type, the template or the Secret that the object names cannot be found or does not say enough.";
+        ReconcileError, "reconcileerror",
+            "The object cannot be used as it is, or the cloud cannot be asked.";
+        InvalidAnnotation, "invalidannotation",
+            "A value that somebody set by hand cannot be read by cluster-autoscaler, which then ignores the whole group.";
+        AnnotationConflict, "annotationconflict",
+            "Somebody else keeps writing another value, so the key is left alone for an hour.";
+        AcceleratorLabelMissing, "acceleratorlabelmissing",
+            "The group has accelerators but not the node label by which cluster-autoscaler waits for their driver.";
+    } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,6 +371,7 @@ mod tests {
             claim_kind::Reason::ALL.len(),
             claims::Reason::ALL.len(),
             vip::Reason::ALL.len(),
+            capacity::Reason::ALL.len(),
         ];
         assert_eq!(anchors.len(), rooms.iter().sum::<usize>());
     }

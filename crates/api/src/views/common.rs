@@ -31,9 +31,16 @@ pub(super) struct RawRef {
     kind: String,
     #[serde(default, deserialize_with = "text")]
     name: Option<String>,
+    #[serde(default, deserialize_with = "text")]
+    namespace: Option<String>,
 }
 
 impl RawRef {
+    /// The namespace, which only the older API has.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     pub(super) fn read(self) -> Option<ObjectRef> {
         let from_version = || {
             let version = self.api_version?;

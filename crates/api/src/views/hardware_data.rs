@@ -43,6 +43,18 @@ pub struct HardwareDetails {
     /// Network interfaces, in the order of inspection.
     #[serde(default, deserialize_with = "or_default")]
     pub nics: Vec<NicView>,
+    /// Disks, the one to deploy on first.
+    #[serde(default, deserialize_with = "or_default")]
+    pub storage: Vec<StorageView>,
+}
+
+/// A disk of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StorageView {
+    /// Its size.
+    #[serde(default, deserialize_with = "or_default")]
+    pub size_bytes: i64,
 }
 
 /// The processors of a host.
@@ -70,4 +82,4 @@ pub struct NicView {
     pub ip: Option<String>,
 }
 
-soft_structs!(HardwareDataSpec, HardwareDetails, CpuView, NicView);
+soft_structs!(HardwareDataSpec, HardwareDetails, CpuView, NicView, StorageView);

@@ -1,4 +1,4 @@
-//! `Machine`, `MachineSet` and `MachineDeployment` of Cluster API.
+//! `Machine`, `MachineSet`, `MachineDeployment` and `MachinePool` of Cluster API.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::common::{ConditionView, Conditions, Failure, ObjectRef, RawDeprecated, RawNewer, RawRef, read_ref};
 use super::soft::{or_default, soft, soft_structs, text};
-use crate::meta::lean_meta;
+use crate::meta::{lean_meta, owned_meta};
 
 /// A machine that is, or is to become, a node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -28,8 +28,8 @@ crate::view! { Machine, group: super::CLUSTER_API_GROUP, versions: ["v1beta2", "
 /// A number of equal machines.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct MachineSet {
-    /// Metadata without `managedFields`.
-    #[serde(default, deserialize_with = "lean_meta")]
+    /// Metadata, with the owners of annotations.
+    #[serde(default, deserialize_with = "owned_meta")]
     pub metadata: ObjectMeta,
     /// What is wanted.
     #[serde(default, deserialize_with = "or_default")]
@@ -44,8 +44,8 @@ crate::view! { MachineSet, group: super::CLUSTER_API_GROUP, versions: ["v1beta2"
 /// A number of equal machines that can be changed by rolling them over.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct MachineDeployment {
-    /// Metadata without `managedFields`.
-    #[serde(default, deserialize_with = "lean_meta")]
+    /// Metadata, with the owners of annotations.
+    #[serde(default, deserialize_with = "owned_meta")]
     pub metadata: ObjectMeta,
     /// What is wanted.
     #[serde(default, deserialize_with = "or_default")]
@@ -56,6 +56,22 @@ pub struct MachineDeployment {
 }
 
 crate::view! { MachineDeployment, group: super::CLUSTER_API_GROUP, versions: ["v1beta2", "v1beta1"], plural: "machinedeployments", scope: Namespaced }
+
+/// A number of equal machines that the infrastructure itself keeps.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct MachinePool {
+    /// Metadata, with the owners of annotations.
+    #[serde(default, deserialize_with = "owned_meta")]
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    #[serde(default, deserialize_with = "or_default")]
+    pub spec: MachineGroupSpec,
+    /// What is there.
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: MachineGroupStatus,
+}
+
+crate::view! { MachinePool, group: super::CLUSTER_API_GROUP, versions: ["v1beta2", "v1beta1"], plural: "machinepools", scope: Namespaced }
 
 /// What is wanted of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -69,12 +85,30 @@ pub struct MachineSpec {
     pub data_secret_name: Option<String>,
     /// The infrastructure machine object.
     pub infrastructure_ref: Option<ObjectRef>,
+    /// The namespace that reference names, which only the older API can.
+    pub infrastructure_namespace: Option<String>,
     /// Kubernetes version.
     pub version: Option<String>,
     /// Provider id as written.
     pub provider_id: Option<String>,
     /// The failure domain the machine is to run in.
     pub failure_domain: Option<String>,
+    /// Taints of the node.
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Taint {
+    /// The key.
+    #[serde(default, deserialize_with = "or_default")]
+    pub key: String,
+    /// The value, often empty.
+    #[serde(default, deserialize_with = "or_default")]
+    pub value: String,
+    /// What it does to pods; unknown effects are kept.
+    #[serde(default, deserialize_with = "or_default")]
+    pub effect: String,
 }
 
 /// An address of a machine.
@@ -175,6 +209,8 @@ struct RawMachineSpec {
     provider_id: Option<String>,
     #[serde(default, deserialize_with = "text")]
     failure_domain: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    taints: Vec<Taint>,
 }
 
 #[derive(Default, Deserialize)]
@@ -272,6 +308,7 @@ soft_structs!(
     MachineGroupSpec,
     MachineGroupStatus,
     MachineTemplate,
+    Taint,
     RawBootstrap,
     RawInitialization,
     RawTemplateMeta
@@ -283,10 +320,12 @@ impl From<RawMachineSpec> for MachineSpec {
             cluster_name: raw.cluster_name,
             bootstrap_ref: read_ref(raw.bootstrap.config_ref),
             data_secret_name: raw.bootstrap.data_secret_name,
+            infrastructure_namespace: raw.infrastructure_ref.as_ref().and_then(RawRef::namespace).map(str::to_owned),
             infrastructure_ref: read_ref(raw.infrastructure_ref),
             version: raw.version,
             provider_id: raw.provider_id,
             failure_domain: raw.failure_domain,
+            taints: raw.taints,
         }
     }
 }

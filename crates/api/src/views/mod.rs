@@ -7,6 +7,7 @@
 //! * Both shapes of a Cluster API kind, `v1beta1` and `v1beta2`, read to the same value, so rooms need not know which
 //!   one a server prefers. [`crate::meta::Versioned`] addresses the older version.
 
+mod aws_provider;
 mod bare_metal_host;
 mod cluster;
 mod cluster_class;
@@ -16,8 +17,14 @@ mod hardware_data;
 mod ipam;
 mod kubernetes;
 mod machine;
+mod metal_template;
+mod openshift;
 pub mod soft;
 
+pub use aws_provider::{
+    AWSCluster, AWSMachineTemplate, AWSManagedControlPlane, AwsIdentityRef, AwsPlaceSpec, AwsTemplateSpec,
+    CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP, ROSAControlPlane, TemplateStatus,
+};
 pub use bare_metal_host::{
     BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, CustomDeployView, HostConsumer, HostProvisioning, ImageView,
     SecretView,
@@ -31,15 +38,20 @@ pub use common::{ConditionView, Conditions, Failure, ObjectRef};
 pub use extension_config::{
     ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, ExtensionHandler, ExtensionService,
 };
-pub use hardware_data::{CpuView, HardwareData, HardwareDataSpec, HardwareDetails, NicView};
+pub use hardware_data::{CpuView, HardwareData, HardwareDataSpec, HardwareDetails, NicView, StorageView};
 pub use ipam::{
     AddressPoolSpec, AddressPoolStatus, GlobalInClusterIPPool, IPAddress, IPAddressClaim, IPAddressClaimSpec,
     IPAddressClaimStatus, IPAddressSpec, InClusterIPPool, PoolCounts,
 };
 pub use kubernetes::{Namespace, Secret};
 pub use machine::{
-    Machine, MachineAddress, MachineDeployment, MachineGroupSpec, MachineGroupStatus, MachineSet, MachineSpec,
-    MachineStatus, MachineTemplate,
+    Machine, MachineAddress, MachineDeployment, MachineGroupSpec, MachineGroupStatus, MachinePool, MachineSet,
+    MachineSpec, MachineStatus, MachineTemplate, Taint,
+};
+pub use metal_template::Metal3MachineTemplate;
+pub use openshift::{
+    CONFIG_GROUP, Infrastructure, InfrastructureStatus, MACHINE_API_GROUP, MachineSet as OpenShiftMachineSet,
+    OpenShiftSetSpec, OpenShiftSetStatus, ServiceEndpoint,
 };
 
 /// Group of the core Cluster API kinds.
