@@ -1,0 +1,369 @@
+//! What a group's machines are and what cluster-autoscaler will make of it: the room's own judgement, told and not
+//! carried out.
+
+use std::sync::Arc;
+
+use api::key::ObjectKey;
+use api::views::{
+    AWSCluster, AWSMachineTemplate, AWSManagedControlPlane, Cluster, Infrastructure, MachineDeployment, MachineSet,
+    OpenShiftMachineSet, ROSAControlPlane,
+};
+use jiff::Timestamp;
+use kit::clock::Clock;
+use kit::explain::{Explanation, Fact, Fix, Level, Need, Next, Object};
+use kit::feed::{Feed, Project, Seen};
+use kit::kinds::Kind;
+
+use crate::config::Config;
+use crate::decide::{Snapshot, Standing, Step, decide};
+use crate::facts::{GroupFacts, GroupKey, GroupKind, World};
+use crate::judge::{Credential, Judgement, Lookup, Scene, Wish, judge};
+use crate::memory::Memory;
+use crate::names;
+use crate::offer::Offer;
+use crate::record::Record;
+use crate::room::scene;
+use crate::sees::{Build, Sees, sees};
+use crate::status::Trouble;
+
+/// Objects as somebody read them.
+#[derive(Clone, Debug, Default)]
+pub struct Lists {
+    /// MachineSets of OpenShift's Machine API.
+    pub openshift_sets: Vec<OpenShiftMachineSet>,
+    /// MachineDeployments.
+    pub deployments: Vec<MachineDeployment>,
+    /// MachineSets of Cluster API.
+    pub sets: Vec<MachineSet>,
+    /// Templates.
+    pub templates: Vec<AWSMachineTemplate>,
+    /// Clusters.
+    pub clusters: Vec<Cluster>,
+    /// Networks of clusters.
+    pub aws_clusters: Vec<AWSCluster>,
+    /// Control planes on EKS.
+    pub managed_planes: Vec<AWSManagedControlPlane>,
+    /// Control planes on ROSA.
+    pub rosa_planes: Vec<ROSAControlPlane>,
+    /// The platform.
+    pub infrastructures: Vec<Infrastructure>,
+    /// What could not be read, each in a sentence.
+    pub unseen: Vec<String>,
+}
+
+/// What there is to see.
+pub struct Sight {
+    world: World,
+    unseen: Vec<String>,
+}
+
+impl Sight {
+    /// Everything that was read.
+    #[must_use]
+    pub fn of(lists: Lists, clock: &Clock) -> Self {
+        fn feed<P: Project>(clock: &Clock, objects: Vec<P::Source>) -> Feed<P> {
+            Feed::of(clock.clone(), Kind::of::<P::Source>(), objects)
+        }
+        let world = World {
+            openshift_sets: feed(clock, lists.openshift_sets),
+            deployments: feed(clock, lists.deployments),
+            sets: feed(clock, lists.sets),
+            templates: feed(clock, lists.templates),
+            clusters: feed(clock, lists.clusters),
+            aws_clusters: feed(clock, lists.aws_clusters),
+            managed_planes: feed(clock, lists.managed_planes),
+            rosa_planes: feed(clock, lists.rosa_planes),
+            infrastructures: feed(clock, lists.infrastructures),
+            metal: None,
+        };
+        Self { world, unseen: lists.unseen }
+    }
+
+    /// The groups, ordered by kind, namespace and name.
+    #[must_use]
+    pub fn groups(&self) -> Vec<GroupKey> {
+        let mut keys = self.world.keys(&|_| true);
+        keys.sort();
+        keys
+    }
+
+    fn group(&self, key: &GroupKey) -> Option<Arc<GroupFacts>> {
+        fn at<P: Project<Slim = GroupFacts>>(feed: &Feed<P>, key: &ObjectKey) -> Option<Arc<GroupFacts>> {
+            match feed.get(key) {
+                Seen::At(facts) => Some(facts),
+                Seen::Absent | Seen::Behind => None,
+            }
+        }
+        match key.kind {
+            GroupKind::OpenShiftSet => at(&self.world.openshift_sets, &key.key),
+            GroupKind::Deployment => at(&self.world.deployments, &key.key),
+            GroupKind::Set => at(&self.world.sets, &key.key),
+        }
+    }
+
+    /// What must be looked up for a group, if anything.
+    #[must_use]
+    pub fn wish(&self, key: &GroupKey, config: &Arc<Config>) -> Option<Wish> {
+        let group = self.group(key)?;
+        match judge(&scene(&self.world, key, &group, config)) {
+            Judgement::Wants(wish) => Some(wish),
+            Judgement::Skip(_) | Judgement::Stuck(_) => None,
+        }
+    }
+}
+
+/// One line about a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How things stand.
+    pub level: Level,
+    /// The type.
+    pub instance_type: Option<String>,
+    /// The region.
+    pub region: Option<String>,
+    /// What the build that is most likely in use sees.
+    pub sees: Sees,
+    /// A word or two.
+    pub state: String,
+}
+
+/// Says in a line how things stand with a group.
+#[must_use]
+pub fn line(sight: &Sight, key: &GroupKey, config: &Arc<Config>) -> Option<Line> {
+    let group = sight.group(key)?;
+    let case = Case::new(sight, key, &group, config, None, Timestamp::UNIX_EPOCH);
+    let (level, _) = case.verdict();
+    let build = if key.kind.is_machine_api() { Build::OpenShiftNew } else { Build::Upstream };
+    let around = case.wish().map(|wish| &wish.around);
+    let state = match (&case.judgement, level) {
+        (Judgement::Skip(_), _) => "left alone",
+        (Judgement::Stuck(trouble), _) => trouble.reason.as_str(),
+        (_, Level::Ok) => "annotated",
+        _ => "not annotated",
+    };
+    Some(Line {
+        level,
+        instance_type: around.map(|around| around.instance_type.clone()),
+        region: around.and_then(|around| around.region.clone()),
+        sees: sees(build, &group.annotations),
+        state: state.to_owned(),
+    })
+}
+
+/// Explains a group. `looked` is what the cloud said about its type, where somebody asked it.
+#[must_use]
+pub fn explain(
+    sight: &Sight,
+    key: &GroupKey,
+    config: &Arc<Config>,
+    looked: Option<Result<Arc<Offer>, Trouble>>,
+    now: Timestamp,
+) -> Option<Explanation> {
+    let group = sight.group(key)?;
+    let case = Case::new(sight, key, &group, config, looked, now);
+    let (level, summary) = case.verdict();
+    Some(Explanation {
+        object: Object::new(key.kind.as_str(), &key.key),
+        level,
+        summary,
+        facts: case.facts(),
+        needs: case.needs(),
+        next: case.next(),
+        fixes: case.fixes(),
+        unseen: sight.unseen.clone(),
+    })
+}
+
+struct Case<'a> {
+    key: &'a GroupKey,
+    group: &'a Arc<GroupFacts>,
+    scene: Scene,
+    judgement: Judgement,
+    looked: Option<Result<Arc<Offer>, Trouble>>,
+    now: Timestamp,
+}
+
+impl<'a> Case<'a> {
+    fn new(
+        sight: &'a Sight,
+        key: &'a GroupKey,
+        group: &'a Arc<GroupFacts>,
+        config: &Arc<Config>,
+        looked: Option<Result<Arc<Offer>, Trouble>>,
+        now: Timestamp,
+    ) -> Self {
+        let scene = scene(&sight.world, key, group, config);
+        let judgement = judge(&scene);
+        Self { key, group, scene, judgement, looked, now }
+    }
+
+    fn wish(&self) -> Option<&Wish> {
+        match &self.judgement {
+            Judgement::Wants(wish) => Some(wish),
+            Judgement::Skip(_) | Judgement::Stuck(_) => None,
+        }
+    }
+
+    fn machine_api(&self) -> bool {
+        self.key.kind.is_machine_api()
+    }
+
+    /// Whether every build that looks at the group can plan with it.
+    fn is_enough(&self) -> bool {
+        let mut builds = Build::of(self.machine_api()).iter();
+        builds.all(|build| matches!(sees(*build, &self.group.annotations), Sees::Enough { .. }))
+    }
+
+    fn described(&self) -> Option<String> {
+        let record = Record::parse(self.group.annotation(names::APPLIED));
+        Some(record.instance_type).filter(|name| !name.is_empty())
+    }
+
+    fn verdict(&self) -> (Level, String) {
+        match &self.judgement {
+            Judgement::Skip(skip) => (Level::Aside, format!("it is left alone: {skip}")),
+            Judgement::Stuck(trouble) => (Level::Problem, trouble.message.clone()),
+            Judgement::Wants(wish) => {
+                let name = &wish.around.instance_type;
+                let place = wish.around.region.as_deref().map(|region| format!(" in {region}")).unwrap_or_default();
+                if let Some(Err(trouble)) = &self.looked {
+                    return (Level::Problem, trouble.message.clone());
+                }
+                match self.described().filter(|described| described != name) {
+                    Some(described) => (
+                        Level::Waiting,
+                        format!("its machines are {name}{place}, its annotations still describe {described}"),
+                    ),
+                    None if self.is_enough() => (Level::Ok, format!("its annotations describe {name}{place}")),
+                    None => {
+                        (Level::Waiting, format!("its machines are {name}{place}, its annotations do not say so yet"))
+                    }
+                }
+            }
+        }
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let fact = |name, value: String| Fact { name, value };
+        let mut facts = Vec::new();
+        if let Some(wish) = self.wish() {
+            facts.push(fact("instance type", wish.around.instance_type.clone()));
+            facts.extend(wish.around.region.clone().map(|region| fact("region", region)));
+            if let Lookup::Ec2(ec2) = &wish.lookup {
+                let credential = match &ec2.credential {
+                    Credential::Secret(key) => format!("Secret {key}"),
+                    Credential::Ambient => "those of the operator's process".to_owned(),
+                };
+                facts.push(fact("credentials", credential));
+                let endpoint = ec2.endpoints.of(aws::errors::Service::Ec2, &ec2.region);
+                if ec2.endpoints.is_set(aws::errors::Service::Ec2) {
+                    facts.push(fact("endpoint", endpoint.url));
+                }
+            }
+            facts.extend(wish.around.root_gib.map(|size| fact("root disk", format!("{size}Gi"))));
+        }
+        if let Some(Ok(offer)) = &self.looked {
+            facts.push(fact("processors", offer.vcpus.to_string()));
+            facts.push(fact("memory", format!("{}Mi", offer.memory_mib)));
+            facts.extend(offer.arch.map(|arch| {
+                let assumed = if offer.assumed { " (assumed)" } else { "" };
+                fact("architecture", format!("{}{assumed}", arch.as_str()))
+            }));
+            facts.extend(
+                offer.accelerators.as_ref().map(|a| fact("accelerators", format!("{} {}", a.count, a.resource))),
+            );
+        }
+        facts.extend(self.group.annotation(names::LABELS).map(|list| fact("node labels", list.to_owned())));
+        facts
+    }
+
+    /// What each build of cluster-autoscaler sees.
+    fn needs(&self) -> Vec<Need> {
+        let one = |build: &Build| {
+            let (level, sentence) = match sees(*build, &self.group.annotations) {
+                Sees::Enough { cpu, memory, gpus } => {
+                    let gpus = gpus.map(|(count, resource)| format!(", {count} {resource}")).unwrap_or_default();
+                    (Level::Ok, format!("sees {cpu} processors and {memory} of memory{gpus}"))
+                }
+                Sees::Lacks(what) => (Level::Waiting, format!("sees no {what}: the group cannot be scaled from zero")),
+                Sees::Unreadable(key) => {
+                    let value = self.group.annotation(key).unwrap_or_default();
+                    (Level::Problem, format!("cannot read {key}: {value:?}, so the group cannot be scaled from zero"))
+                }
+            };
+            let name = build.name(self.machine_api()).to_owned();
+            Need { name, level, sentence, ..Need::default() }
+        };
+        Build::of(self.machine_api()).iter().map(one).collect()
+    }
+
+    fn next(&self) -> Vec<Next> {
+        let by = "capacity";
+        let Some(wish) = self.wish() else { return Vec::new() };
+        let Some(Ok(offer)) = &self.looked else {
+            let what = match &wish.lookup {
+                Lookup::Ec2(ec2) => {
+                    format!("looks {} up in the catalogue of {}", wish.around.instance_type, ec2.region)
+                }
+                Lookup::Metal(_) => "takes the least of the hosts behind the template's selector".to_owned(),
+                Lookup::Table => format!("looks {} up in the table", wish.table_name),
+            };
+            return vec![Next { by, what }];
+        };
+        let snapshot = Snapshot {
+            machine_api: self.machine_api(),
+            group: Arc::clone(self.group),
+            standing: Standing::Known { offer: Arc::clone(offer), around: wish.around.clone(), again: None },
+            deferred: false,
+            memory: Memory::default(),
+            config: Arc::clone(&self.scene.config),
+            now: self.now,
+        };
+        let mut next = Vec::new();
+        for step in decide(&snapshot) {
+            match step {
+                Step::Annotate(plan) => {
+                    for (key, value) in plan.changes.iter().filter(|(key, _)| *key != names::APPLIED) {
+                        let what = match value {
+                            Some(value) => format!("writes {key}: {value:?}"),
+                            None => format!("takes off {key}"),
+                        };
+                        next.push(Next { by, what });
+                    }
+                }
+                Step::Tell { message, .. } | Step::Yield { message, .. } => next.push(Next { by, what: message }),
+                Step::Wait { .. } => {}
+            }
+        }
+        next
+    }
+
+    fn fixes(&self) -> Vec<Fix> {
+        let fix = |what: &str, command: Option<String>| Fix { what: what.to_owned(), command };
+        let (name, namespace) = (self.key.key.name(), self.key.key.namespace().unwrap_or_default());
+        match &self.judgement {
+            Judgement::Stuck(trouble) if trouble.message.contains("no region") => vec![
+                fix("start Berth with --default-region", None),
+                fix(
+                    "name the region on the object",
+                    Some(format!(
+                        "kubectl annotate -n {namespace} {} {name} {}=REGION",
+                        self.key.kind.full(),
+                        names::REGION
+                    )),
+                ),
+            ],
+            Judgement::Stuck(trouble) if trouble.message.contains("credentials") => vec![
+                fix("start Berth with --aws-credentials-secret=NAMESPACE/NAME", None),
+                fix(
+                    "give Berth's service account an identity of its own and start it with --prefer-ambient-credentials",
+                    None,
+                ),
+            ],
+            Judgement::Wants(_) if matches!(&self.looked, Some(Err(_))) => {
+                vec![fix("correct the instance type, or add it to the table of --capacity-table", None)]
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Scalable groups of machines: MachineSets of both APIs and MachineDeployments.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use api::key::ObjectKey;
+use api::meta::{ObjectMeta, annotation_owners};
+use api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, WATCH_FILTER_LABEL, field_manager};
+use api::views::{MachineDeployment, MachineGroupSpec, MachineSet, OpenShiftMachineSet};
+use kit::feed::Project;
+
+use super::provider::{Provider, provider};
+use crate::names::{self, ACCELERATOR, OS_ID};
+use crate::plan::Annotations;
+
+/// The room's name.
+pub const ROOM: &str = "capacity";
+
+/// Which kind of group it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupKind {
+    /// A MachineSet of OpenShift's Machine API.
+    OpenShiftSet,
+    /// A MachineDeployment of Cluster API.
+    Deployment,
+    /// A MachineSet of Cluster API.
+    Set,
+}
+
+impl GroupKind {
+    /// The kind's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenShiftSet | Self::Set => "MachineSet",
+            Self::Deployment => "MachineDeployment",
+        }
+    }
+
+    /// The kind with its group, which tells the two MachineSets apart.
+    #[must_use]
+    pub fn full(self) -> &'static str {
+        match self {
+            Self::OpenShiftSet => "machineset.machine.openshift.io",
+            Self::Deployment => "machinedeployment.cluster.x-k8s.io",
+            Self::Set => "machineset.cluster.x-k8s.io",
+        }
+    }
+
+    /// Whether it belongs to OpenShift's Machine API.
+    #[must_use]
+    pub fn is_machine_api(self) -> bool {
+        self == Self::OpenShiftSet
+    }
+}
+
+/// One group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupKey {
+    /// Its kind.
+    pub kind: GroupKind,
+    /// Where it is.
+    pub key: ObjectKey,
+}
+
+impl fmt::Display for GroupKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.full(), self.key)
+    }
+}
+
+/// A group, as decisions use it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupFacts {
+    /// The server's unique id of the object.
+    pub uid: Box<str>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it carries the annotation that pauses it.
+    pub paused: bool,
+    /// Its label that tells controllers apart.
+    pub watch_filter: Option<Box<str>>,
+    /// Whether a MachineDeployment owns it.
+    pub deployed: bool,
+    /// Its annotations, those of this capability only.
+    pub annotations: Annotations,
+    /// Keys that somebody else declares by server-side apply, and will declare again.
+    pub declared: BTreeSet<Box<str>>,
+    /// Who else wrote a key.
+    pub writers: BTreeMap<Box<str>, Box<str>>,
+    /// Whether nodes will carry the label by which a loading accelerator is known.
+    pub accelerator_label: bool,
+    /// What its machines are made of.
+    pub shape: Shape,
+}
+
+/// What machines of a group are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// OpenShift's Machine API: all of it stands in the object.
+    MachineApi {
+        /// What the provider is told.
+        provider: Provider,
+        /// Whether nodes run Windows.
+        windows: bool,
+        /// How far the move to Cluster API is.
+        api: MachineApi,
+    },
+    /// Cluster API: a template stands elsewhere.
+    ClusterApi {
+        /// The Cluster.
+        cluster: Option<Box<str>>,
+        /// The template.
+        reference: Option<Reference>,
+        /// The failure domain, which is a zone on EC2.
+        zone: Option<Box<str>>,
+    },
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self::ClusterApi { cluster: None, reference: None, zone: None }
+    }
+}
+
+/// A reference to a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// API group.
+    pub group: Box<str>,
+    /// Kind.
+    pub kind: Box<str>,
+    /// Name.
+    pub name: Box<str>,
+    /// A namespace other than the group's own.
+    pub elsewhere: Option<Box<str>>,
+}
+
+/// How far the move of an object from Machine API to Cluster API is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachineApi {
+    /// Which API owns the object, empty when that is not known yet.
+    pub authoritative: Box<str>,
+    /// Whether the Machine API has let go of it.
+    pub paused: bool,
+}
+
+impl GroupFacts {
+    fn of(meta: ObjectMeta, shape: Shape, node_labels: &BTreeMap<String, String>) -> Self {
+        let owners = annotation_owners(&meta);
+        let ours = field_manager(ROOM);
+        let mut annotations = meta.annotations.unwrap_or_default();
+        let mut labels = meta.labels.unwrap_or_default();
+        let paused = annotations.contains_key(PAUSED_ANNOTATION);
+        annotations.retain(|key, _| names::matters(key));
+        let theirs = || owners.iter().filter(|o| o.manager != ours && names::matters(&o.key));
+        Self {
+            uid: meta.uid.unwrap_or_default().into(),
+            deleting: meta.deletion_timestamp.is_some(),
+            paused,
+            watch_filter: labels.remove(WATCH_FILTER_LABEL).map(Into::into),
+            deployed: meta
+                .owner_references
+                .iter()
+                .flatten()
+                .any(|owner| owner.kind == "MachineDeployment" && owner.api_version.starts_with("cluster.x-k8s.io/")),
+            declared: theirs().filter(|o| o.applies).map(|o| o.key.as_str().into()).collect(),
+            writers: theirs().map(|o| (o.key.as_str().into(), o.manager.as_str().into())).collect(),
+            annotations: annotations.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+            accelerator_label: node_labels.contains_key(ACCELERATOR),
+            shape,
+        }
+    }
+
+    /// The facts of a MachineSet of OpenShift's Machine API.
+    #[must_use]
+    pub fn of_openshift(set: OpenShiftMachineSet) -> Self {
+        let api = MachineApi {
+            paused: set.status.is_paused(),
+            authoritative: set.status.authoritative_api.unwrap_or_default().into(),
+        };
+        let shape = Shape::MachineApi {
+            provider: provider(&set.spec.provider),
+            windows: set.spec.labels.get(OS_ID).is_some_and(|os| os.eq_ignore_ascii_case("windows")),
+            api,
+        };
+        Self::of(set.metadata, shape, &set.spec.node_labels)
+    }
+
+    /// The facts of a group of Cluster API.
+    #[must_use]
+    pub fn of_cluster_api(meta: ObjectMeta, spec: MachineGroupSpec) -> Self {
+        let label = meta.labels.as_ref().and_then(|labels| labels.get(CLUSTER_NAME_LABEL));
+        let machine = spec.template.spec;
+        let elsewhere = machine.infrastructure_namespace.filter(|named| meta.namespace.as_ref() != Some(named));
+        let shape = Shape::ClusterApi {
+            cluster: spec.cluster_name.as_ref().or(label).map(|name| name.as_str().into()),
+            reference: machine.infrastructure_ref.map(|reference| Reference {
+                group: reference.group.into(),
+                kind: reference.kind.into(),
+                name: reference.name.into(),
+                elsewhere: elsewhere.map(Into::into),
+            }),
+            zone: machine.failure_domain.map(Into::into),
+        };
+        Self::of(meta, shape, &spec.template.labels)
+    }
+
+    /// The value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.get(key).map(AsRef::as_ref)
+    }
+
+    /// The template.
+    #[must_use]
+    pub fn reference(&self) -> Option<&Reference> {
+        match &self.shape {
+            Shape::ClusterApi { reference, .. } => reference.as_ref(),
+            Shape::MachineApi { .. } => None,
+        }
+    }
+
+    /// The Cluster.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&str> {
+        match &self.shape {
+            Shape::ClusterApi { cluster, .. } => cluster.as_deref(),
+            Shape::MachineApi { .. } => None,
+        }
+    }
+
+    /// The Secret that the object itself names.
+    #[must_use]
+    pub fn secret(&self) -> Option<&str> {
+        match &self.shape {
+            Shape::MachineApi { provider: Provider::Aws(machine), .. } => machine.secret.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Values of the indexes: its template, its Cluster, the Secret it names, each with the namespace; and the namespace of
+    /// those on bare metal.
+    fn values(&self, index: usize, key: &ObjectKey) -> Vec<Box<str>> {
+        let here = |name: &str| ObjectKey::namespaced(key.namespace().unwrap_or_default(), name).to_string().into();
+        let value = match index {
+            0 => self.reference().map(|reference| here(&format!("{}:{}", reference.kind, reference.name))),
+            1 => self.cluster().map(here),
+            2 => self.secret().map(here),
+            3 => self
+                .reference()
+                .filter(|reference| reference.kind.as_ref() == METAL)
+                .map(|_| key.namespace().unwrap_or_default().into()),
+            _ => None,
+        };
+        value.into_iter().collect()
+    }
+}
+
+/// The indexes of every kind of group.
+const INDEXES: &[&str] = &["template", "cluster", "secret", "metal"];
+
+/// The kind of templates of bare-metal machines.
+pub const METAL: &str = "Metal3MachineTemplate";
+
+/// The value of a template in the index of that name.
+#[must_use]
+pub fn template_value(kind: &str, template: &ObjectKey) -> String {
+    ObjectKey::namespaced(template.namespace().unwrap_or_default(), format!("{kind}:{}", template.name())).to_string()
+}
+
+/// MachineSets of OpenShift's Machine API.
+pub struct OpenShiftSets;
+
+impl Project for OpenShiftSets {
+    type Source = OpenShiftMachineSet;
+    type Slim = GroupFacts;
+    const INDEXES: &'static [&'static str] = INDEXES;
+
+    fn slim(source: OpenShiftMachineSet) -> GroupFacts {
+        GroupFacts::of_openshift(source)
+    }
+
+    fn keys(index: usize, key: &ObjectKey, slim: &GroupFacts) -> Vec<Box<str>> {
+        slim.values(index, key)
+    }
+}
+
+/// MachineDeployments of Cluster API.
+pub struct Deployments;
+
+impl Project for Deployments {
+    type Source = MachineDeployment;
+    type Slim = GroupFacts;
+    const INDEXES: &'static [&'static str] = INDEXES;
+
+    fn slim(source: MachineDeployment) -> GroupFacts {
+        GroupFacts::of_cluster_api(source.metadata, source.spec)
+    }
+
+    fn keys(index: usize, key: &ObjectKey, slim: &GroupFacts) -> Vec<Box<str>> {
+        slim.values(index, key)
+    }
+}
+
+/// MachineSets of Cluster API.
+pub struct MachineSets;
+
+impl Project for MachineSets {
+    type Source = MachineSet;
+    type Slim = GroupFacts;
+    const INDEXES: &'static [&'static str] = INDEXES;
+
+    fn slim(source: MachineSet) -> GroupFacts {
+        GroupFacts::of_cluster_api(source.metadata, source.spec)
+    }
+
+    fn keys(index: usize, key: &ObjectKey, slim: &GroupFacts) -> Vec<Box<str>> {
+        // A set that a MachineDeployment owns is never a group of its own, so nothing needs to find it.
+        if slim.deployed { Vec::new() } else { slim.values(index, key) }
+    }
+}

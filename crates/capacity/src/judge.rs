@@ -1,0 +1,343 @@
+//! Whether a group is ours to annotate, and what its machines are: type, place and credentials.
+
+use std::fmt;
+use std::sync::Arc;
+
+use api::key::ObjectKey;
+use api::names::{AvailabilityZone, Region};
+use aws::credentials::Evidence;
+use aws::place::Endpoints;
+
+use crate::config::{AmbientUse, Config};
+use crate::facts::{
+    AwsMachine, ClusterFacts, GroupFacts, GroupKey, GroupKind, InfrastructureFacts, MachineApi, Provider, Reference,
+    Shape, TemplateFacts,
+};
+use crate::goal::Around;
+use crate::names::{CLUSTER_API_NAMESPACE, REGION, SKIP};
+use crate::status::Trouble;
+
+/// What the indexes show around one group.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// Which group.
+    pub key: GroupKey,
+    /// The group.
+    pub group: Arc<GroupFacts>,
+    /// Its Cluster.
+    pub cluster: Option<Arc<ClusterFacts>>,
+    /// The region that the Cluster's infrastructure or control plane names.
+    pub cluster_region: Option<Box<str>>,
+    /// The template that it names, if it is one of machines on EC2 and there.
+    pub template: Option<Arc<TemplateFacts>>,
+    /// The platform of the cluster we run in.
+    pub infrastructure: Option<Arc<InfrastructureFacts>>,
+    /// The object of OpenShift's Machine API that a Cluster API one of the same name mirrors.
+    pub twin: Option<MachineApi>,
+    /// What the flags say.
+    pub config: Arc<Config>,
+}
+
+/// Why a group is left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// It is being deleted.
+    Deleting,
+    /// It asks for it.
+    Asked,
+    /// It is another controller's.
+    Foreign,
+    /// It, or its Cluster, is paused.
+    Paused,
+    /// A MachineDeployment owns it.
+    Deployed,
+    /// OpenShift's Machine API has let go of it, or not yet taken it.
+    NotAuthoritative,
+    /// It mirrors an object of OpenShift's Machine API.
+    Mirror,
+    /// Another provider makes its machines.
+    OtherProvider(Box<str>),
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deleting => f.write_str("it is being deleted"),
+            Self::Asked => write!(f, "it carries the annotation {SKIP}: \"true\""),
+            Self::Foreign => f.write_str("its label cluster.x-k8s.io/watch-filter is another controller's"),
+            Self::Paused => f.write_str("it or its Cluster is paused"),
+            Self::Deployed => f.write_str("a MachineDeployment owns it, and cluster-autoscaler looks at that one"),
+            Self::NotAuthoritative => f.write_str("OpenShift's Machine API does not own it at present"),
+            Self::Mirror => {
+                f.write_str("it mirrors an object of OpenShift's Machine API, which is the one to annotate")
+            }
+            Self::OtherProvider(kind) => write!(f, "no catalogue is known for {kind}"),
+        }
+    }
+}
+
+/// Whose credentials are used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// Those in a Secret.
+    Secret(ObjectKey),
+    /// The process's own.
+    Ambient,
+}
+
+/// Machines on EC2, as they must be looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ec2Wish {
+    /// The region.
+    pub region: Region,
+    /// Where services answer.
+    pub endpoints: Endpoints,
+    /// Whose credentials are used, if the catalogue must be asked for.
+    pub credential: Credential,
+}
+
+/// Where to look a type up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// EC2.
+    Ec2(Ec2Wish),
+    /// Hosts behind a selector.
+    Metal(ObjectKey),
+    /// The table alone.
+    Table,
+}
+
+/// What a group's machines are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Where to look the type up.
+    pub lookup: Lookup,
+    /// The type's name in the table.
+    pub table_name: Box<str>,
+    /// The type and everything beside it.
+    pub around: Around,
+}
+
+/// What is to be done about a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Nothing.
+    Skip(Skip),
+    /// Nothing can be, and somebody should hear of it.
+    Stuck(Trouble),
+    /// Its type must be looked up.
+    Wants(Wish),
+}
+
+/// Judges one group.
+#[must_use]
+pub fn judge(scene: &Scene) -> Judgement {
+    if let Some(skip) = skip(scene) {
+        return Judgement::Skip(skip);
+    }
+    let wish = match &scene.group.shape {
+        Shape::MachineApi { provider, windows, .. } => machine_api(scene, provider, *windows),
+        Shape::ClusterApi { reference, zone, .. } => cluster_api(scene, reference.as_ref(), zone.as_deref()),
+    };
+    match wish {
+        Ok(wish) => Judgement::Wants(wish),
+        Err(Obstacle::Skip(skip)) => Judgement::Skip(skip),
+        Err(Obstacle::Trouble(trouble)) => Judgement::Stuck(trouble),
+    }
+}
+
+enum Obstacle {
+    Skip(Skip),
+    Trouble(Trouble),
+}
+
+impl From<Trouble> for Obstacle {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+/// The order of the checks is part of the promise: the first that fits ends the pass.
+fn skip(scene: &Scene) -> Option<Skip> {
+    let (group, config) = (&scene.group, &scene.config);
+    if group.deleting {
+        return Some(Skip::Deleting);
+    }
+    if group.annotation(SKIP) == Some("true") {
+        return Some(Skip::Asked);
+    }
+    if config.is_foreign(group.watch_filter.as_deref()) {
+        return Some(Skip::Foreign);
+    }
+    let cluster_api = !scene.key.kind.is_machine_api();
+    if cluster_api && (group.paused || scene.cluster.as_ref().is_some_and(|cluster| cluster.paused)) {
+        return Some(Skip::Paused);
+    }
+    if scene.key.kind == GroupKind::Set && group.deployed {
+        return Some(Skip::Deployed);
+    }
+    if let Shape::MachineApi { api, .. } = &group.shape
+        && config.machine_api_migration
+        && (api.paused || api.authoritative.as_ref() != "MachineAPI")
+    {
+        return Some(Skip::NotAuthoritative);
+    }
+    let mirrored = scene.key.kind == GroupKind::Set
+        && scene.key.key.namespace() == Some(CLUSTER_API_NAMESPACE)
+        && scene.twin.as_ref().is_some_and(|twin| twin.authoritative.as_ref() != "ClusterAPI");
+    mirrored.then_some(Skip::Mirror)
+}
+
+fn machine_api(scene: &Scene, provider: &Provider, windows: bool) -> Result<Wish, Obstacle> {
+    let machine = match provider {
+        Provider::Aws(machine) => machine,
+        Provider::Other { kind, size } => {
+            let name = size.as_deref().filter(|_| scene.config.table.is_some());
+            let name = name.ok_or_else(|| Obstacle::Skip(Skip::OtherProvider(kind.clone())))?;
+            return Ok(from_table(kind, name, None, windows));
+        }
+        Provider::Invalid(fault) => return Err(Trouble::invalid(scene, fault.to_string()).into()),
+    };
+    let region = region(scene, Some(machine))?;
+    let credential = credential(scene, machine.secret.as_deref())?;
+    let endpoints = endpoints(scene)?;
+    if machine.instance_type.is_empty() {
+        return Err(Trouble::unknown("", region.as_str(), &[], None).into());
+    }
+    Ok(Wish {
+        around: Around {
+            instance_type: machine.instance_type.to_string(),
+            region: Some(region.to_string()),
+            zone: machine.zone.as_deref().map(str::to_owned),
+            root_gib: machine.root_gib,
+            windows,
+        },
+        table_name: machine.instance_type.clone(),
+        lookup: Lookup::Ec2(Ec2Wish { region, endpoints, credential }),
+    })
+}
+
+fn cluster_api(scene: &Scene, reference: Option<&Reference>, zone: Option<&str>) -> Result<Wish, Obstacle> {
+    let path = "spec.template.spec.infrastructureRef";
+    let reference = reference.ok_or_else(|| Trouble::invalid(scene, format!("{path}: must name a template")))?;
+    match reference.kind.as_ref() {
+        "AWSMachineTemplate" | "Metal3MachineTemplate" => {}
+        kind if scene.config.table.is_some() => return Ok(from_table(kind, &reference.name, zone, false)),
+        kind => return Err(Obstacle::Skip(Skip::OtherProvider(kind.into()))),
+    }
+    if let Some(elsewhere) = &reference.elsewhere {
+        let told = format!("{path}: names the namespace {elsewhere}, but templates lie in the namespace of the object");
+        return Err(Trouble::invalid(scene, told).into());
+    }
+    if reference.kind.as_ref() == "Metal3MachineTemplate" {
+        if !scene.config.metal {
+            return Err(Obstacle::Skip(Skip::OtherProvider(reference.kind.clone())));
+        }
+        let namespace = scene.key.key.namespace().unwrap_or_default();
+        let mut wish = from_table(&reference.kind, &reference.name, zone, false);
+        wish.lookup = Lookup::Metal(ObjectKey::namespaced(namespace, reference.name.clone()));
+        return Ok(wish);
+    }
+    let template = scene
+        .template
+        .as_ref()
+        .ok_or_else(|| Trouble::missing(format!("{} {} is not there", reference.kind, reference.name)))?;
+    let instance_type = template.instance_type.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| {
+        let told = format!("AWSMachineTemplate {}: spec.template.spec.instanceType: must name a type", reference.name);
+        Trouble::invalid(scene, told)
+    })?;
+    let region = region(scene, None)?;
+    let credential = credential(scene, None)?;
+    Ok(Wish {
+        around: Around {
+            instance_type: instance_type.to_owned(),
+            region: Some(region.to_string()),
+            zone: zone.map(str::to_owned),
+            root_gib: template.root_gib,
+            windows: template.status.operating_system.as_deref().is_some_and(|os| os.eq_ignore_ascii_case("windows")),
+        },
+        table_name: instance_type.into(),
+        lookup: Lookup::Ec2(Ec2Wish { region, endpoints: endpoints(scene)?, credential }),
+    })
+}
+
+/// A wish that only the table can fulfil: its entry is named after the kind and the size or template.
+fn from_table(kind: &str, name: &str, zone: Option<&str>, windows: bool) -> Wish {
+    Wish {
+        lookup: Lookup::Table,
+        table_name: format!("{kind}.{name}").into(),
+        around: Around { instance_type: name.to_owned(), zone: zone.map(str::to_owned), windows, ..Around::default() },
+    }
+}
+
+/// The region, from the nearest place that names one.
+fn region(scene: &Scene, machine: Option<&AwsMachine>) -> Result<Region, Trouble> {
+    let config = &scene.config;
+    let written = machine.and_then(|machine| machine.region.as_deref());
+    if let Some(region) = written {
+        return parse(scene, region, "placement.region");
+    }
+    if let Some(zone) = machine.and_then(|machine| machine.zone.as_deref()) {
+        let zone = zone.parse::<AvailabilityZone>();
+        let zone = zone.map_err(|error| Trouble::invalid(scene, format!("placement.availabilityZone: {error}")))?;
+        return Ok(zone.region().clone());
+    }
+    if machine.is_none() {
+        if let Some(region) = scene.cluster_region.as_deref() {
+            return parse(scene, region, "the Cluster's region");
+        }
+        if let Some(region) = scene.group.annotation(REGION).map(str::trim).filter(|region| !region.is_empty()) {
+            return parse(scene, region, REGION);
+        }
+    }
+    if let Some(region) = scene.infrastructure.as_ref().and_then(|found| found.region.as_deref()) {
+        return parse(scene, region, "the Infrastructure's region");
+    }
+    let last = config.default_region.as_ref().or(config.environment_region.as_ref());
+    last.cloned().ok_or_else(|| {
+        let told = "no region: neither the object nor its cluster names one, and --default-region is not set";
+        Trouble::invalid(scene, told.to_owned())
+    })
+}
+
+fn parse(scene: &Scene, text: &str, place: &str) -> Result<Region, Trouble> {
+    text.trim().parse().map_err(|error| Trouble::invalid(scene, format!("{place}: {error}")))
+}
+
+/// Whose credentials are used; being without any is an error even while none are needed.
+fn credential(scene: &Scene, named: Option<&str>) -> Result<Credential, Trouble> {
+    let config = &scene.config;
+    if let Some(secret) = &config.credentials {
+        return Ok(Credential::Secret(secret.clone()));
+    }
+    let machine_api = scene.key.kind.is_machine_api();
+    let given = config.ambient.as_ref().is_ok_and(|ambient| ambient.evidence() == Evidence::Given);
+    let ambient = match config.ambient_use {
+        AmbientUse::Never => false,
+        AmbientUse::Always => true,
+        AmbientUse::Auto => !machine_api || given,
+    };
+    let namespace = scene.key.key.namespace().unwrap_or_default();
+    let secret = named.map(|name| Credential::Secret(ObjectKey::namespaced(namespace, name)));
+    let ambient = ambient.then_some(Credential::Ambient);
+    let chosen = if config.prefer_ambient { ambient.or(secret) } else { secret.or(ambient) };
+    chosen.ok_or_else(|| {
+        let key = &scene.key.key;
+        let told = format!(
+            "no AWS credentials are configured for {} {key}: it names no Secret, --aws-credentials-secret is not set, and \
+             the process has no identity of its own",
+            scene.key.kind.as_str()
+        );
+        Trouble::invalid(scene, told)
+    })
+}
+
+fn endpoints(scene: &Scene) -> Result<Endpoints, Trouble> {
+    let mut endpoints = scene.config.endpoints.clone();
+    for endpoint in scene.infrastructure.iter().flat_map(|found| &found.endpoints) {
+        endpoints = endpoints.cluster(&endpoint.name, &endpoint.url).map_err(|error| {
+            Trouble::invalid(scene, format!("Infrastructure cluster: {}", kit::class::chain(&error)))
+        })?;
+    }
+    Ok(endpoints)
+}

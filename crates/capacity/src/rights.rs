@@ -1,0 +1,74 @@
+//! What the room asks of the API server.
+
+use kit::rights::{Reach, Right};
+
+const READ: &[&str] = &["get", "list", "watch"];
+
+/// The rights of this room. Secrets are granted by namespace, by whoever names them: see the chart's
+/// `capacity.secretNamespaces`.
+pub const RIGHTS: &[Right] = &[
+    Right {
+        group: "machine.openshift.io",
+        resources: &["machinesets"],
+        verbs: &["get", "list", "watch", "patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe and apply: read MachineSets and write their annotations",
+    },
+    Right {
+        group: "cluster.x-k8s.io",
+        resources: &["machinedeployments", "machinesets"],
+        verbs: &["get", "list", "watch", "patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe and apply: read groups of machines and write their annotations",
+    },
+    Right {
+        group: "cluster.x-k8s.io",
+        resources: &["clusters"],
+        verbs: READ,
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: whether a Cluster is paused, and where it is",
+    },
+    Right {
+        group: "infrastructure.cluster.x-k8s.io",
+        resources: &["awsmachinetemplates", "awsclusters", "metal3machinetemplates"],
+        verbs: READ,
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: what machines are made of, and the region",
+    },
+    Right {
+        group: "metal3.io",
+        resources: &["baremetalhosts", "hardwaredata"],
+        verbs: READ,
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: what hosts offer, with --capacity-metal3",
+    },
+    Right {
+        group: "controlplane.cluster.x-k8s.io",
+        resources: &["awsmanagedcontrolplanes", "rosacontrolplanes"],
+        verbs: READ,
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: the region",
+    },
+    Right {
+        group: "config.openshift.io",
+        resources: &["infrastructures"],
+        verbs: READ,
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: the region and the endpoints of an OpenShift cluster",
+    },
+    Right {
+        group: "",
+        resources: &["configmaps"],
+        verbs: &["get", "watch"],
+        names: &["kube-cloud-config"],
+        reach: Reach::Cluster,
+        why: "observe: the certificate authorities of an OpenShift cluster",
+    },
+];

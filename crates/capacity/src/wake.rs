@@ -1,0 +1,243 @@
+//! What wakes a group: itself, its template, its cluster, its region, its Secret, and time.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kit::feed::{Feed, Project};
+use kit::manager::{Manager, Stage};
+use kit::queue::{Priority, Work, slot};
+use kube::Api;
+use tokio::sync::mpsc;
+
+use crate::catalogue::Catalogue;
+use crate::cloud::Cloud;
+use crate::config::Config;
+use crate::facts::{GroupFacts, GroupKey, GroupKind, METAL, Shape, World, place_value, template_value};
+use crate::lone;
+use crate::names::{CLUSTER_API_NAMESPACE, MACHINE_API_NAMESPACE};
+use crate::room::BUNDLE;
+use crate::table::Table;
+
+/// How many parts a look at all groups is done in.
+const SLOTS: u64 = 64;
+
+type Queue = Arc<Work<GroupKey>>;
+
+fn add(work: &Queue, kind: GroupKind, keys: impl IntoIterator<Item = ObjectKey>) {
+    for key in keys {
+        work.add_now(GroupKey { kind, key }, Priority::Background);
+    }
+}
+
+fn add_all(world: &World, work: &Queue) {
+    for key in world.keys(&|_| true) {
+        work.add_now(key, Priority::Background);
+    }
+}
+
+/// The groups with a value in an index that every kind of group has.
+fn by(world: &World, work: &Queue, index: &str, value: &str) {
+    fn found<P: Project>(feed: &Feed<P>, index: &str, value: &str) -> Vec<ObjectKey> {
+        feed.by(index, value).into_iter().map(|(key, _)| key).collect()
+    }
+    add(work, GroupKind::OpenShiftSet, found(&world.openshift_sets, index, value));
+    add(work, GroupKind::Deployment, found(&world.deployments, index, value));
+    add(work, GroupKind::Set, found(&world.sets, index, value));
+}
+
+/// Wakes groups when they change, or anything they depend on does.
+pub fn groups(world: &World, work: &Queue) {
+    own(&world.openshift_sets, work, GroupKind::OpenShiftSet);
+    own(&world.deployments, work, GroupKind::Deployment);
+    own(&world.sets, work, GroupKind::Set);
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    world.openshift_sets.observe(move |delta| {
+        // A mirror of the same name is annotated, or not, by who owns this one.
+        let owner = |facts: Option<&Arc<GroupFacts>>| match facts.map(|facts| &facts.shape) {
+            Some(Shape::MachineApi { api, .. }) => Some(api.authoritative.clone()),
+            _ => None,
+        };
+        if delta.key.namespace() == Some(MACHINE_API_NAMESPACE)
+            && owner(delta.old.as_ref()) != owner(delta.new.as_ref())
+        {
+            let mirror = ObjectKey::namespaced(CLUSTER_API_NAMESPACE, delta.key.name());
+            if !all.sets.is_empty() {
+                add(&queue, GroupKind::Set, [mirror]);
+            }
+        }
+    });
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    world
+        .templates
+        .observe(move |delta| by(&all, &queue, "template", &template_value("AWSMachineTemplate", &delta.key)));
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    world.clusters.observe(move |delta| by(&all, &queue, "cluster", &delta.key.to_string()));
+    place(&world.aws_clusters, world, work, "AWSCluster");
+    place(&world.managed_planes, world, work, "AWSManagedControlPlane");
+    place(&world.rosa_planes, world, work, "ROSAControlPlane");
+    if let Some(metal) = &world.metal {
+        let (all, queue) = (world.clone(), Arc::clone(work));
+        metal.templates.observe(move |delta| by(&all, &queue, "template", &template_value(METAL, &delta.key)));
+        hosts(&metal.hosts, world, work);
+        hosts(&metal.hardware, world, work);
+    }
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    world.infrastructures.observe(move |_| add_all(&all, &queue));
+}
+
+fn own<P: Project>(feed: &Feed<P>, work: &Queue, kind: GroupKind) {
+    let queue = Arc::clone(work);
+    feed.observe(move |delta| queue.add_now(GroupKey { kind, key: delta.key.clone() }, Priority::Urgent));
+}
+
+/// Wakes the groups on bare metal in the namespace of a host.
+fn hosts<P: Project>(feed: &Feed<P>, world: &World, work: &Queue) {
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    feed.observe(move |delta| by(&all, &queue, "metal", delta.key.namespace().unwrap_or_default()));
+}
+
+/// Wakes the groups of the clusters that name a place.
+fn place<P: Project>(feed: &Feed<P>, world: &World, work: &Queue, kind: &'static str) {
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    feed.observe(move |delta| {
+        for (cluster, _) in all.clusters.by("place", &place_value(kind, delta.key.namespace(), delta.key.name())) {
+            by(&all, &queue, "cluster", &cluster.to_string());
+        }
+    });
+}
+
+/// Looks at every group once in `period`, a part at a time.
+pub fn again(manager: &Manager, world: &World, work: &Queue, period: Duration) {
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    manager.spawn(Stage::Watch, "capacity again", |stop| async move {
+        let pause = period / u32::try_from(SLOTS).unwrap_or(u32::MAX);
+        for turn in (0..SLOTS).cycle() {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            for key in all.keys(&|key| slot(key, SLOTS) == turn) {
+                queue.add_now(key, Priority::Background);
+            }
+        }
+    });
+}
+
+/// Follows the Secrets that groups name and the authorities of the cloud; when one changes, what was refused is tried
+/// again at once.
+pub fn secrets<C: Cloud>(
+    manager: &Manager,
+    world: &World,
+    config: &Arc<Config>,
+    catalogue: &Arc<Catalogue<C>>,
+    work: &Queue,
+) {
+    let (named, wanted) = mpsc::unbounded_channel();
+    let flag = config.credentials.clone();
+    let _ = named.send(flag.iter().cloned().collect());
+    let all = world.clone();
+    world.openshift_sets.observe(move |delta| {
+        let secret = |facts: Option<&Arc<GroupFacts>>| facts.and_then(|facts| facts.secret().map(str::to_owned));
+        if flag.is_some() || secret(delta.old.as_ref()) == secret(delta.new.as_ref()) {
+            return;
+        }
+        let _ = named.send(named_secrets(&all));
+    });
+    let (all, queue, shelf) = (world.clone(), Arc::clone(work), Arc::clone(catalogue));
+    let by_flag = config.credentials.clone();
+    let changed = move |secret: &ObjectKey| {
+        shelf.forgive();
+        if by_flag.as_ref() == Some(secret) {
+            add_all(&all, &queue);
+        } else {
+            by(&all, &queue, "secret", &secret.to_string());
+        }
+    };
+    let (client, clock) = (manager.client().clone(), manager.clock().clone());
+    manager
+        .spawn(Stage::Watch, "capacity secrets", |stop| lone::follow::<Secret>(client, clock, wanted, changed, stop));
+    let (bundle, wanted) = mpsc::unbounded_channel();
+    let (all, queue, shelf) = (world.clone(), Arc::clone(work), Arc::clone(catalogue));
+    let changed = move |_: &ObjectKey| {
+        shelf.forgive();
+        add_all(&all, &queue);
+    };
+    // On a cluster that is not OpenShift there is nothing to follow; its own kinds say so.
+    let sets = world.openshift_sets.clone();
+    let (client, clock) = (manager.client().clone(), manager.clock().clone());
+    manager.spawn(Stage::Watch, "capacity authorities", |stop| async move {
+        let ready = async {
+            sets.settled().await;
+            if sets.phase() == kit::feed::Phase::Synced {
+                let _ = bundle.send(vec![ObjectKey::namespaced(BUNDLE.0, BUNDLE.1)]);
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = lone::follow::<ConfigMap>(client, clock, wanted, changed, stop) => {}
+            () = ready => {}
+        }
+    });
+}
+
+fn named_secrets(world: &World) -> Vec<ObjectKey> {
+    let all = world.openshift_sets.all();
+    let secret = |(key, facts): &(ObjectKey, Arc<GroupFacts>)| {
+        Some(ObjectKey::namespaced(key.namespace().unwrap_or_default(), facts.secret()?))
+    };
+    all.iter().filter_map(secret).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Puts a new table in place of the old one; says whether they differ.
+fn replace(shared: &RwLock<Table>, new: Table) -> bool {
+    let mut old = shared.write().unwrap_or_else(PoisonError::into_inner);
+    let differs = *old != new;
+    *old = new;
+    differs
+}
+
+/// Follows the table of types.
+pub fn table(manager: &Manager, world: &World, config: &Arc<Config>, table: &Arc<RwLock<Table>>, work: &Queue) {
+    let Some(key) = config.table.clone() else { return };
+    let (named, wanted) = mpsc::unbounded_channel();
+    let _ = named.send(vec![key.clone()]);
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let changed = move |_: &ObjectKey| {
+        let _ = tell.send(());
+    };
+    let (client, clock) = (manager.client().clone(), manager.clock().clone());
+    let (all, queue, shared) = (world.clone(), Arc::clone(work), Arc::clone(table));
+    manager.spawn(Stage::Watch, "capacity table", |stop| async move {
+        let _named = named;
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), key.namespace().unwrap_or_default());
+        let read = async {
+            loop {
+                match api.get_opt(key.name()).await {
+                    Ok(found) => {
+                        let new = Table::parse(&found.and_then(|map| map.data).unwrap_or_default());
+                        for (name, fault) in &new.faults {
+                            tracing::warn!(table = %key, entry = %name, error = %fault, "entry of the table is not usable");
+                        }
+                        if replace(&shared, new) {
+                            add_all(&all, &queue);
+                        }
+                        if told.recv().await.is_none() {
+                            std::future::pending::<()>().await;
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(table = %key, error = %kit::class::chain(&error), "table not read, trying again");
+                        tokio::time::sleep(Duration::from_secs(10) + clock.jitter(Duration::from_secs(10))).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = lone::follow::<ConfigMap>(client.clone(), clock.clone(), wanted, changed, stop.clone()) => {}
+            () = read => {}
+        }
+    });
+}

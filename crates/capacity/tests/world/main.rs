@@ -1,0 +1,8 @@
+//! The room in a closed loop on the in-memory API server, with a model of EC2 and, where time may pass, the simulator.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod cloud;
+mod life;
+mod objects;
+mod sweeps;
+mod wire;

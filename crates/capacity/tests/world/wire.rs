@@ -1,0 +1,70 @@
+//! The same room, with the real client on the real wire to the EC2 simulator.
+
+use std::time::Duration;
+
+use aws::net::{Aws, Meter, Options};
+use capacity::config::Config;
+use kit::clock::Clock;
+use sim::ec2;
+use sim::server::Server;
+
+use crate::objects::*;
+
+#[tokio::test]
+async fn sets_are_annotated_from_the_simulators_catalogue() {
+    let ec2 = ec2::start(ec2::Options::default()).await.unwrap();
+    let server = Server::new(1);
+    install(&server);
+    assert!(server.delete("secrets", OPENSHIFT, "aws"));
+    server.put(secret("aws", &ec2.access_key, &ec2.secret)).unwrap();
+    for (name, instance_type) in [
+        ("plain", "m5.xlarge"),
+        ("arm", "m6g.4xlarge"),
+        ("old", "t2.micro"),
+        ("part", "g6f.large"),
+        ("typo", "m5.xlrage"),
+    ] {
+        server.put(openshift_set(name, instance_type)).unwrap();
+    }
+    let endpoints = aws::place::Endpoints::new().flag(format!("ec2={}", ec2.endpoint).parse().unwrap());
+    let config = Config { endpoints, ..config() };
+    let clock = Clock::system();
+    let cloud = Aws::new(Options::new("berth/test"), clock.clone(), Meter::default());
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(run(server.client("capacity").kube(), clock, config, cloud, None));
+    let limit = Duration::from_secs(60);
+    assert!(server.wait_until(limit, has(OPENSHIFT_SETS, OPENSHIFT, "plain", "vCPU", "4")).await);
+    assert!(
+        server.wait_until(limit, has(OPENSHIFT_SETS, OPENSHIFT, "arm", "labels", "kubernetes.io/arch=arm64")).await
+    );
+    assert!(
+        server.wait_until(limit, has(OPENSHIFT_SETS, OPENSHIFT, "old", "labels", "kubernetes.io/arch=amd64")).await
+    );
+    assert!(server.wait_until(limit, has(OPENSHIFT_SETS, OPENSHIFT, "part", "GPU", "1")).await);
+    assert!(server.wait_until(limit, |s| !events(s, "typo").is_empty()).await);
+    assert!(events(&server, "typo")[0].1.contains("m5.xlarge"), "{:?}", events(&server, "typo"));
+    let pages = ec2.calls("DescribeInstanceTypes");
+    assert!((10..=20).contains(&pages), "{pages} calls for the list and one name");
+    assert!(ec2.log().iter().all(|entry| entry.action == "DescribeInstanceTypes"), "no other right is needed");
+}
+
+#[tokio::test]
+async fn wrong_keys_are_told_and_new_ones_taken() {
+    let ec2 = ec2::start(ec2::Options::default()).await.unwrap();
+    let server = Server::new(1);
+    install(&server);
+    server.put(openshift_set("a", "m5.xlarge")).unwrap();
+    let endpoints = aws::place::Endpoints::new().flag(format!("ec2={}", ec2.endpoint).parse().unwrap());
+    let config = Config { endpoints, ..config() };
+    let clock = Clock::system();
+    let cloud = Aws::new(Options::new("berth/test"), clock.clone(), Meter::default());
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(run(server.client("capacity").kube(), clock, config, cloud, None));
+    let limit = Duration::from_secs(60);
+    assert!(server.wait_until(limit, |s| !events(s, "a").is_empty()).await);
+    let told = events(&server, "a");
+    assert!(told[0].0 == "ReconcileError" && !told[0].1.contains("one"), "{told:?}");
+    assert!(server.delete("secrets", OPENSHIFT, "aws"));
+    server.put(secret("aws", &ec2.access_key, &ec2.secret)).unwrap();
+    assert!(server.wait_until(limit, has(OPENSHIFT_SETS, OPENSHIFT, "a", "vCPU", "4")).await);
+}
