@@ -2,27 +2,25 @@
 //!
 //! The same function serves the webhook and the room: a kind stored while the webhook was down is judged the same.
 
-use api::own::{ArgSchema, HostClaimKind, HostClaimKindSpec, HostClaimQuota};
-use kit::admission::{Admission, FieldError, FieldPath, Review, Verdict, Webhook};
+use api::own::{ArgSchema, HostClaimKind, HostClaimKindSpec};
+use kit::admission::{Admission, Duty, FieldError, FieldPath, Review, Webhook};
 use regex::{Regex, RegexBuilder};
 
-const KINDS: Webhook =
-    Webhook { group: "berth.dev", version: "v1alpha1", plural: "hostclaimkinds", path: "/validate/hostclaimkinds" };
-const QUOTAS: Webhook =
-    Webhook { group: "berth.dev", version: "v1alpha1", plural: "hostclaimquotas", path: "/validate/hostclaimquotas" };
+const KINDS: Webhook = Webhook {
+    duty: Duty::Check,
+    group: api::names::GROUP,
+    version: api::names::VERSION,
+    plural: "hostclaimkinds",
+    path: "/validate/hostclaimkinds",
+};
 
-/// What this room checks at admission.
-pub const WEBHOOKS: &[Webhook] = &[KINDS, QUOTAS];
+/// What the registry checks at admission.
+pub const WEBHOOKS: &[Webhook] = &[KINDS];
 
-/// Adds this room's checks to the process's admission.
+/// Adds the registry's checks to the process's admission.
 #[must_use]
 pub fn register(admission: Admission) -> Admission {
-    // Nobody should believe that a stored quota already holds anybody back.
-    let quotas = |_: &Review<HostClaimQuota>| Verdict {
-        errors: Vec::new(),
-        warnings: vec!["this version of Berth stores HostClaimQuota objects but does not enforce them".to_owned()],
-    };
-    admission.validate(KINDS.path, changed).validate(QUOTAS.path, quotas)
+    admission.validate(KINDS.path, changed)
 }
 
 /// The faults that a write brings in. One that leaves the spec alone brings none: finalizers and labels of a kind that
@@ -82,7 +80,7 @@ fn argument_errors(path: &FieldPath, argument: &ArgSchema) -> Vec<FieldError> {
 }
 
 /// Compiles a pattern so that it must match the whole value, in time linear in the value.
-fn compile(pattern: &str) -> Result<Regex, String> {
+pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     // The pattern itself first: in a group of our own an unbalanced one could look balanced.
     let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES).build();
     build(pattern).and_then(|_| build(&format!("^(?:{pattern})$"))).map_err(|error| match error {

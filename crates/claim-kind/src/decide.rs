@@ -31,13 +31,19 @@ pub enum Pulse {
 /// Judges the heartbeat at the snapshot's time.
 #[must_use]
 pub fn pulse(snapshot: &Snapshot) -> Pulse {
-    let Some(heartbeat) = snapshot.kind.heartbeat else { return Pulse::Never };
-    let (Ok(stale), Ok(horizon)) = (heartbeat.checked_add(STALE), snapshot.now.checked_add(SKEW)) else {
+    pulse_at(snapshot.kind.heartbeat, snapshot.now)
+}
+
+/// Judges a heartbeat at a given time.
+#[must_use]
+pub fn pulse_at(heartbeat: Option<Timestamp>, now: Timestamp) -> Pulse {
+    let Some(heartbeat) = heartbeat else { return Pulse::Never };
+    let (Ok(stale), Ok(horizon)) = (heartbeat.checked_add(STALE), now.checked_add(SKEW)) else {
         return Pulse::Ahead;
     };
     if heartbeat > horizon {
         Pulse::Ahead
-    } else if stale <= snapshot.now {
+    } else if stale <= now {
         Pulse::Stale
     } else {
         Pulse::Alive(stale)

@@ -7,7 +7,8 @@
 //! **Inputs.** HostClaimKind objects: their spec, and the heartbeat that the kind's controller writes into the status.
 //!
 //! **Effects.** The `Available` condition and an event when it moves. Nothing else is written; the heartbeat belongs to
-//! the kind's controller.
+//! the kind's controller, which may use [`heartbeat`] for it. Claims of kinds that nobody serves are told so by
+//! [`unserved`].
 //!
 //! **Invariants.** The condition follows from the object and the time alone, so equal objects have equal conditions. A
 //! healthy kind costs one pass per heartbeat and no request.
@@ -17,11 +18,16 @@
 
 pub mod admit;
 pub mod apply;
+#[cfg(feature = "contract")]
+pub mod contract;
 pub mod decide;
 pub mod guard;
+pub mod heartbeat;
 pub mod observe;
 pub mod rights;
 pub mod status;
+pub mod terms;
+pub mod unserved;
 
 use std::time::Duration;
 
@@ -35,6 +41,7 @@ use kit::room::{Driver, Flow, Report, Room, Trouble, Violation};
 use crate::decide::Step;
 use crate::observe::{Kind, Snapshot};
 use crate::status::Availability;
+use crate::unserved::Wards;
 
 /// How often a kind's controller renews its heartbeat.
 pub const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -46,6 +53,7 @@ pub const SKEW: Duration = Duration::from_secs(300);
 /// The room.
 pub struct Registry {
     kinds: Feed<Kind>,
+    wards: Wards,
 }
 
 impl Room for Registry {
@@ -57,7 +65,9 @@ impl Room for Registry {
     type Error = observe::Error;
 
     async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, observe::Error> {
-        observe::observe(&self.kinds, key, now)
+        let seen = observe::observe(&self.kinds, key, now)?;
+        self.wards.note(key, seen.as_ref().map(decide::pulse));
+        Ok(seen)
     }
 
     fn decide(&self, snapshot: &Snapshot) -> Vec<Step> {
@@ -85,13 +95,15 @@ impl Room for Registry {
     }
 }
 
-/// Adds the registry to a manager: one feed, one queue, its workers.
+/// Adds the registry to a manager: one feed, one queue, its workers. `here` names the kinds that rooms of the same
+/// process serve.
 ///
 /// # Errors
-/// When another room follows the same kind with another projection.
-pub fn mount(manager: &Manager) -> Result<(), manager::Error> {
+/// When another room follows the same kind by another view.
+pub fn mount(manager: &Manager, here: &[&'static str]) -> Result<(), manager::Error> {
     let kinds = manager.feed::<Kind>()?;
-    let driver = Driver::new(manager, Registry { kinds: kinds.clone() });
+    let wards = unserved::mount(manager, here)?;
+    let driver = Driver::new(manager, Registry { kinds: kinds.clone(), wards });
     let work = driver.work().clone();
     kinds.observe(move |delta| work.add_now(delta.key.clone(), Priority::Urgent));
     let ready = kinds.clone();

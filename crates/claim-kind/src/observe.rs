@@ -22,7 +22,7 @@ pub struct HostClaimKind {
     #[serde(default, deserialize_with = "lean_meta")]
     metadata: ObjectMeta,
     #[serde(default)]
-    spec: serde_json::Value,
+    pub(crate) spec: serde_json::Value,
     #[serde(default)]
     status: serde_json::Value,
 }
@@ -36,6 +36,8 @@ pub struct Kind {
     pub uid: Box<str>,
     /// The generation of its spec.
     pub generation: i64,
+    /// The controller that its spec names.
+    pub controller: Box<str>,
     /// When its controller was last heard.
     pub heartbeat: Option<Timestamp>,
     /// What makes its spec unusable. The spec itself is not kept: nothing else of it is used here.
@@ -50,6 +52,7 @@ impl Project for Kind {
 
     fn slim(source: HostClaimKind) -> Self {
         let HostClaimKind { metadata, spec, status } = source;
+        let controller = spec.get("controllerName").and_then(serde_json::Value::as_str).unwrap_or_default().into();
         // What cannot be read was stored past the schema; it is reported like any other fault of the spec.
         let problem = match serde_json::from_value::<HostClaimKindSpec>(spec) {
             Ok(spec) => admit::problem(&spec),
@@ -58,6 +61,7 @@ impl Project for Kind {
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
+            controller,
             heartbeat: status.get("lastHeartbeat").and_then(read::<Time>).map(|time| time.0),
             problem: problem.map(Into::into),
             stored: Availability {

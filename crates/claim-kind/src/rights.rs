@@ -7,10 +7,10 @@ pub const RIGHTS: &[Right] = &[
     Right {
         group: "berth.dev",
         resources: &["hostclaimkinds"],
-        verbs: &["list", "watch"],
+        verbs: &["list", "watch", "create"],
         names: &[],
         reach: Reach::Cluster,
-        why: "observe: follow every kind",
+        why: "observe: follow every kind; heartbeat: register the kinds served here",
     },
     Right {
         group: "berth.dev",
@@ -18,6 +18,22 @@ pub const RIGHTS: &[Right] = &[
         verbs: &["patch"],
         names: &[],
         reach: Reach::Cluster,
-        why: "status: say whether the kind is served",
+        why: "status: say whether the kind is served; heartbeat: say that it is",
+    },
+    Right {
+        group: "metal3.io",
+        resources: &["hostclaims"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "unserved: follow the claims of every kind",
+    },
+    Right {
+        group: "metal3.io",
+        resources: &["hostclaims/status"],
+        verbs: &["patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "unserved: tell a claim that nobody serves its kind",
     },
 ];

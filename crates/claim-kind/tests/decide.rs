@@ -27,6 +27,7 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
             let kind = Kind {
                 uid: "u".into(),
                 generation: 1,
+                controller: "x.berth.dev".into(),
                 heartbeat,
                 problem: problem.map(Into::into),
                 stored: Availability::default(),

@@ -54,7 +54,7 @@ fn install(server: &Server) {
 async fn registry(client: kube::Client, now: Timestamp, resync: Option<Duration>) {
     let options = Options { resync, workers: 4, ..Options::default() };
     let manager = Manager::new(client, Clock::simulated(now, 1), Gates::new(), Metrics::new(), options);
-    claim_kind::mount(&manager).unwrap();
+    claim_kind::mount(&manager, &[]).unwrap();
     manager.run().await.unwrap();
 }
 

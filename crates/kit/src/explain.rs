@@ -142,6 +142,64 @@ pub struct Fix {
     pub command: Option<String>,
 }
 
+impl Fix {
+    /// Something that no one command does.
+    #[must_use]
+    pub fn say(what: impl Into<String>) -> Self {
+        Self { what: what.into(), command: None }
+    }
+
+    /// Something that a command does.
+    #[must_use]
+    pub fn run(what: impl Into<String>, command: impl Into<String>) -> Self {
+        Self { what: what.into(), command: Some(command.into()) }
+    }
+}
+
+/// A word for a shell: what others wrote into objects must stay one word, whatever it is.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// How much of a kind was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// What lies in other namespaces.
+    Elsewhere,
+    /// All of it.
+    All,
+    /// Nothing, because the server does not know the kind: there is none.
+    Absent,
+}
+
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unseen<P> {
+    /// What.
+    pub part: P,
+    /// How much of it.
+    pub extent: Extent,
+    /// Why, and what would help.
+    pub why: String,
+}
+
+/// Whether nothing at all of a kind was read.
+#[must_use]
+pub fn is_blind<P: PartialEq>(unseen: &[Unseen<P>], part: &P) -> bool {
+    unseen.iter().any(|unseen| unseen.part == *part && unseen.extent == Extent::All)
+}
+
+/// Whether some of a kind was not read.
+#[must_use]
+pub fn misses<P: PartialEq>(unseen: &[Unseen<P>], part: &P) -> bool {
+    unseen.iter().any(|unseen| unseen.part == *part && unseen.extent != Extent::Absent)
+}
+
 /// One object of a tree, with what hangs on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
@@ -178,6 +236,24 @@ mod tests {
         let key = ObjectKey::namespaced("team-a", "prod");
         assert_eq!(Object::new("Cluster", &key).path(), "team-a/prod");
         assert_eq!(Object::new("Pool", &ObjectKey::cluster_scoped("vips")).path(), "vips");
+    }
+
+    #[test]
+    fn what_others_wrote_stays_one_word_of_a_shell() {
+        assert_eq!(quoted("a/b=c,d"), "a/b=c,d");
+        for bad in ["a b", "$(rm)", "a;b", "", "a\nb", "it's"] {
+            let quoted = quoted(bad);
+            assert!(quoted.starts_with('\'') && quoted.ends_with('\''), "{quoted}");
+        }
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn what_the_server_does_not_know_is_not_missed() {
+        let unseen = |part, extent| Unseen { part, extent, why: String::new() };
+        let all = [unseen('a', Extent::All), unseen('b', Extent::Elsewhere), unseen('c', Extent::Absent)];
+        assert_eq!(['a', 'b', 'c', 'd'].map(|part| misses(&all, &part)), [true, true, false, false]);
+        assert_eq!(['a', 'b', 'c', 'd'].map(|part| is_blind(&all, &part)), [true, false, false, false]);
     }
 
     #[test]

@@ -226,10 +226,15 @@ impl Writer {
     /// # Errors
     /// `Changed` when a test failed.
     pub async fn operations(&self, target: &Target, operations: Vec<PatchOperation>) -> Result<Version, Error> {
-        let mut all = vec![test("/metadata/uid", json!(target.uid))];
-        all.extend(operations);
-        let patch = Patch::<Value>::Json(Operations(all));
-        self.patch("change", target, None, &patch, false).await
+        self.patch("change", target, None, &guarded(target, operations), false).await
+    }
+
+    /// Sends JSON patch operations on the status, of which at least one tests what the decision was based on.
+    ///
+    /// # Errors
+    /// `Changed` when a test failed.
+    pub async fn status_operations(&self, target: &Target, operations: Vec<PatchOperation>) -> Result<Version, Error> {
+        self.patch("change the status of", target, Some("status"), &guarded(target, operations), false).await
     }
 
     /// Adds our finalizer to the list as it was seen; `None` when it is there already and nothing was sent.
@@ -367,6 +372,13 @@ impl Writer {
             Err(error) => Err(judge(verb, target.to_string(), error)),
         }
     }
+}
+
+/// The operations, for this incarnation only.
+fn guarded(target: &Target, operations: Vec<PatchOperation>) -> Patch<Value> {
+    let mut all = vec![test("/metadata/uid", json!(target.uid))];
+    all.extend(operations);
+    Patch::Json(Operations(all))
 }
 
 fn set_metadata(body: &mut Value, field: &str, value: &str) {

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 
 pub use crate::field::{FaultKind, FieldError, FieldPath};
 use crate::serve::Failure;
-pub use webhook::{Service, Webhook, configuration};
+pub use webhook::{Duty, Service, Webhook, mutating, validating};
 
 /// The largest object that is admitted, without its managed fields.
 pub const OBJECT_LIMIT: usize = 512 * 1024;

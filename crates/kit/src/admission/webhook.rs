@@ -1,16 +1,28 @@
-//! Telling the API server which webhooks there are: the configuration is generated from the rooms' own lists.
+//! Telling the API server which webhooks there are: the configurations are generated from the rooms' own lists.
 
 use k8s_openapi::api::admissionregistration::v1::{
-    RuleWithOperations, ServiceReference, ValidatingWebhook, ValidatingWebhookConfiguration, WebhookClientConfig,
+    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference, ValidatingWebhook,
+    ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// One kind that is checked at admission.
+/// What is done with objects at admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Duty {
+    /// Defaults are filled in, before the schema is looked at.
+    Default,
+    /// Faults are told, when nobody changes the object any more.
+    Check,
+}
+
+/// One kind that is defaulted or checked at admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Webhook {
+    /// What is done.
+    pub duty: Duty,
     /// The API group of the kind.
     pub group: &'static str,
-    /// The version that is checked; the server converts others.
+    /// The version that is served; the server converts others.
     pub version: &'static str,
     /// The plural of the kind.
     pub plural: &'static str,
@@ -27,45 +39,103 @@ pub struct Service<'s> {
     pub namespace: &'s str,
 }
 
-/// The configuration `berth` with one entry per webhook, without the certificate authority: that is filled in by
-/// whoever makes the certificates.
-pub fn configuration<'w>(
+// What is written while nobody serves a webhook is judged again by the room, so nothing is lost by letting it pass, and
+// nobody is locked out of their own cluster.
+const FAILURE_POLICY: &str = "Ignore";
+const TIMEOUT_SECONDS: i32 = 5;
+
+/// The configuration `berth` with one entry per webhook that checks, without the certificate authority: that is filled
+/// in by whoever makes the certificates.
+pub fn validating<'w>(
     webhooks: impl IntoIterator<Item = &'w Webhook>,
     service: Service<'_>,
 ) -> ValidatingWebhookConfiguration {
-    let labels = [("app.kubernetes.io/part-of".to_owned(), "berth".to_owned())].into();
-    let metadata = ObjectMeta { name: Some("berth".to_owned()), labels: Some(labels), ..ObjectMeta::default() };
-    let webhooks = webhooks.into_iter().map(|webhook| entry(webhook, service)).collect();
-    ValidatingWebhookConfiguration { metadata, webhooks: Some(webhooks) }
+    let checks = webhooks.into_iter().filter(|webhook| webhook.duty == Duty::Check);
+    let entry = |webhook: &Webhook| ValidatingWebhook {
+        name: name(webhook),
+        admission_review_versions: vec!["v1".to_owned()],
+        client_config: client_config(webhook, service),
+        failure_policy: Some(FAILURE_POLICY.to_owned()),
+        match_policy: Some("Equivalent".to_owned()),
+        rules: Some(vec![rule(webhook)]),
+        side_effects: "None".to_owned(),
+        timeout_seconds: Some(TIMEOUT_SECONDS),
+        ..ValidatingWebhook::default()
+    };
+    ValidatingWebhookConfiguration { metadata: metadata(), webhooks: Some(checks.map(entry).collect()) }
 }
 
-fn entry(webhook: &Webhook, service: Service<'_>) -> ValidatingWebhook {
-    let one = |text: &str| Some(vec![text.to_owned()]);
-    ValidatingWebhook {
-        name: format!("{}.{}", webhook.plural, webhook.group),
+/// The configuration `berth` with one entry per webhook that fills in defaults, without the certificate authority.
+pub fn mutating<'w>(
+    webhooks: impl IntoIterator<Item = &'w Webhook>,
+    service: Service<'_>,
+) -> MutatingWebhookConfiguration {
+    let defaults = webhooks.into_iter().filter(|webhook| webhook.duty == Duty::Default);
+    let entry = |webhook: &Webhook| MutatingWebhook {
+        name: name(webhook),
         admission_review_versions: vec!["v1".to_owned()],
-        client_config: WebhookClientConfig {
-            service: Some(ServiceReference {
-                name: service.name.to_owned(),
-                namespace: service.namespace.to_owned(),
-                path: Some(webhook.path.to_owned()),
-                port: Some(443),
-            }),
-            ..WebhookClientConfig::default()
-        },
-        // What is written while nobody serves the webhook is checked again by the room, so nothing is lost by letting
-        // it pass, and nobody is locked out of their own cluster.
-        failure_policy: Some("Ignore".to_owned()),
+        client_config: client_config(webhook, service),
+        failure_policy: Some(FAILURE_POLICY.to_owned()),
         match_policy: Some("Equivalent".to_owned()),
-        rules: Some(vec![RuleWithOperations {
-            api_groups: one(webhook.group),
-            api_versions: one(webhook.version),
-            resources: one(webhook.plural),
-            operations: Some(vec!["CREATE".to_owned(), "UPDATE".to_owned()]),
-            scope: Some("*".to_owned()),
-        }]),
+        reinvocation_policy: Some("Never".to_owned()),
+        rules: Some(vec![rule(webhook)]),
         side_effects: "None".to_owned(),
-        timeout_seconds: Some(5),
-        ..ValidatingWebhook::default()
+        timeout_seconds: Some(TIMEOUT_SECONDS),
+        ..MutatingWebhook::default()
+    };
+    MutatingWebhookConfiguration { metadata: metadata(), webhooks: Some(defaults.map(entry).collect()) }
+}
+
+fn metadata() -> ObjectMeta {
+    let labels = [("app.kubernetes.io/part-of".to_owned(), "berth".to_owned())].into();
+    ObjectMeta { name: Some("berth".to_owned()), labels: Some(labels), ..ObjectMeta::default() }
+}
+
+fn name(webhook: &Webhook) -> String {
+    format!("{}.{}", webhook.plural, webhook.group)
+}
+
+fn client_config(webhook: &Webhook, service: Service<'_>) -> WebhookClientConfig {
+    WebhookClientConfig {
+        service: Some(ServiceReference {
+            name: service.name.to_owned(),
+            namespace: service.namespace.to_owned(),
+            path: Some(webhook.path.to_owned()),
+            port: Some(443),
+        }),
+        ..WebhookClientConfig::default()
+    }
+}
+
+fn rule(webhook: &Webhook) -> RuleWithOperations {
+    let one = |text: &str| Some(vec![text.to_owned()]);
+    RuleWithOperations {
+        api_groups: one(webhook.group),
+        api_versions: one(webhook.version),
+        resources: one(webhook.plural),
+        operations: Some(vec!["CREATE".to_owned(), "UPDATE".to_owned()]),
+        scope: Some("*".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_webhook_stands_in_the_configuration_of_its_duty() {
+        let webhook = |duty, path| Webhook { duty, group: "a.example", version: "v1", plural: "things", path };
+        let all = [webhook(Duty::Default, "/default/things"), webhook(Duty::Check, "/validate/things")];
+        let service = Service { name: "s", namespace: "n" };
+        let path = |config: &WebhookClientConfig| config.service.as_ref().and_then(|s| s.path.clone()).unwrap();
+        let (defaults, checks) =
+            (mutating(&all, service).webhooks.unwrap(), validating(&all, service).webhooks.unwrap());
+        assert_eq!(defaults.iter().map(|w| path(&w.client_config)).collect::<Vec<_>>(), ["/default/things"]);
+        assert_eq!(checks.iter().map(|w| path(&w.client_config)).collect::<Vec<_>>(), ["/validate/things"]);
+        assert_eq!((&defaults[0].name, &defaults[0].rules), (&checks[0].name, &checks[0].rules));
+        assert_eq!(
+            (&defaults[0].failure_policy, &checks[0].failure_policy),
+            (&Some("Ignore".into()), &Some("Ignore".into()))
+        );
     }
 }

@@ -76,6 +76,8 @@ pub struct Judge {
     /// All secrets, and the claim that each copy was made for.
     secrets: BTreeMap<Key, Option<String>>,
     disks: BTreeMap<Key, Disk>,
+    /// Claims whose host was deleted under them: a copy that was on its way goes with the host it names as its owner.
+    bereft: BTreeSet<String>,
     breaches: Vec<Breach>,
     /// How far an in-memory server and its machines have been looked at.
     seen: (u64, usize),
@@ -211,7 +213,8 @@ impl Judge {
     fn host(&mut self, version: &Version) {
         let key = (version.namespace.clone(), version.name.clone());
         if version.gone {
-            self.hosts.remove(&key);
+            let consumer = self.hosts.remove(&key).and_then(|host| host.spec.consumer_ref);
+            self.bereft.extend(consumer.map(|consumer| self.uid_of(&consumer)));
             return;
         }
         let Ok(host) = serde_json::from_value::<Host>(version.object.clone()) else { return };
@@ -330,7 +333,7 @@ impl Judge {
         let labels = version.object.pointer("/metadata/labels");
         let made = labels.and_then(|labels| labels.get(CLAIM_UID)).and_then(Value::as_str).map(str::to_owned);
         let new = self.secrets.insert(key.clone(), made.clone()).is_none();
-        if let Some(uid) = made.filter(|uid| new && !self.held_for(&key.0, uid)) {
+        if let Some(uid) = made.filter(|uid| new && !self.bereft.contains(uid) && !self.held_for(&key.0, uid)) {
             let text = format!("Secret {}/{} was made for the claim {uid}, which has no host here", key.0, key.1);
             self.breaches.push(Breach { rule: "copy-held", revision: version.revision, text });
         }

@@ -228,6 +228,13 @@ const MOMENTS: [(Moment, &str); 3] = [
     (Moment::Answered, "after the answer"),
 ];
 
+/// One run, undisturbed: for what only has to hold at all, not under every disturbance.
+pub fn calm<S: Scenario>(scenario: &S) -> SweepReport {
+    let mut sweep = Sweep::begin("undisturbed run", scenario);
+    sweep.report.points = 1;
+    sweep.report
+}
+
 /// Stops the process before, at and after each of its effects and restarts it from stored state.
 pub fn crash_sweep<S: Scenario>(scenario: &S) -> SweepReport {
     let mut sweep = Sweep::begin("crash sweep", scenario);

@@ -127,6 +127,9 @@ fn copies_come_after_the_host_and_go_before_it() {
     assert_eq!(start().copy("s", "1", false).copy("s", "1", true).rules(), ["copy-held"], "too early");
     let late = start().host(held(by("red", "c", "1")), "available").copy("s", "1", false);
     assert_eq!(late.host(json!({}), "available").rules(), ["copy-held", "copy-held"], "too late, and left");
+    let vanished =
+        start().host(held(by("red", "c", "1")), "available").push("BareMetalHost", "infra", "h", json!({}), true);
+    assert!(vanished.copy("s", "1", false).copy("s", "1", true).rules().is_empty(), "it was on its way");
 }
 
 #[test]
