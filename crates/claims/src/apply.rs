@@ -6,9 +6,12 @@ use std::time::Duration;
 use api::key::ObjectKey;
 use api::names::claims as names;
 use api::own::{HostClaimStatus, PendingReboot, SelectedHost};
+use api::raw::HostClaim;
 use kit::class::{Class, Classify};
+use kit::feed::Version;
 use kit::room::Flow;
 use kit::write;
+use kube::Api;
 use serde_json::json;
 
 use crate::copies::{self, Copied, Copy};
@@ -41,6 +44,15 @@ pub enum Error {
     /// The host is not ours any more, or not as it was when this was decided.
     #[error("the host {0} has changed hands meanwhile")]
     NotOurs(ObjectKey),
+    /// The claim could not be read.
+    #[error("read HostClaim {key}")]
+    Read {
+        /// The claim.
+        key: ObjectKey,
+        /// The server's words.
+        #[source]
+        source: Box<kube::Error>,
+    },
     /// The server did not let us bind a host.
     #[error("binding a host was refused")]
     Bind(#[source] Box<Error>),
@@ -59,6 +71,7 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::Behind | Self::NotOurs(_) => Class::Stale,
+            Self::Read { source, .. } => source.class(),
             Self::Bind(error) => error.class(),
             Self::Claim(error) => error.class(),
             Self::Host(error) => error.class(),
@@ -72,7 +85,8 @@ impl Error {
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         let source = match self {
-            Self::Claim(write::Error::Refused { source, .. })
+            Self::Read { source, .. }
+            | Self::Claim(write::Error::Refused { source, .. })
             | Self::Host(hand::Error::Read { source, .. } | hand::Error::Write(write::Error::Refused { source, .. }))
             | Self::Copies(
                 copies::Error::Read { source, .. }
@@ -160,7 +174,19 @@ impl Claims {
         Ok(Flow::Next)
     }
 
+    /// Makes sure that the claim is still what this pass read: a host is never driven by what a claim said once.
+    async fn confirm(&self, s: &Snapshot) -> Result<(), Error> {
+        let api: Api<HostClaim> = Api::namespaced(self.writer.client().clone(), s.key.namespace().unwrap_or_default());
+        let read = |source| Error::Read { key: s.key.clone(), source: Box::new(source) };
+        let live = api.get_metadata_opt(s.key.name()).await.map_err(read)?;
+        match live.map(|claim| Version::of(&claim)) {
+            Some(version) if version == s.latest() => Ok(()),
+            Some(_) | None => Err(Error::Behind),
+        }
+    }
+
     async fn bind(&self, s: &Snapshot, host: &ObjectKey, wish: &Stay) -> Result<Flow, Error> {
+        self.confirm(s).await?;
         let touched = self
             .hand
             .change(host, |live| {
@@ -240,6 +266,7 @@ impl Claims {
     }
 
     async fn sync(&self, s: &Snapshot, host: &ObjectKey, wish: &Stay) -> Result<Flow, Error> {
+        self.confirm(s).await?;
         let judge = |live: &crate::facts::HostFacts| {
             if !is_ours(live.consumer.as_ref(), &s.key, &s.claim) || live.deleting {
                 return Edit::Refuse(());

@@ -104,7 +104,9 @@ pub enum Test {
 }
 
 impl Test {
-    fn holds(&self, value: Option<&str>) -> bool {
+    /// Whether a label with this value, or its absence, is what is asked for.
+    #[must_use]
+    pub fn holds(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|text| text.parse::<i64>().ok());
         let listed = |values: &[Box<str>]| {
             value.is_some_and(|value| values.binary_search_by(|listed| (**listed).cmp(value)).is_ok())

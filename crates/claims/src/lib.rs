@@ -15,14 +15,17 @@
 //! **Failure modes.** A policy, quota or claim that cannot be read is a fault of that object alone: such a policy admits
 //! nobody, such a quota binds nobody, such a claim waits with a reason.
 
+pub mod admit;
 pub mod apply;
 pub mod config;
 pub mod copies;
 pub mod decide;
+pub mod explain;
 pub mod facts;
 pub mod guard;
 pub mod hand;
 pub mod keeper;
+pub mod kind;
 pub mod labels;
 pub mod memory;
 pub mod metrics;

@@ -86,7 +86,10 @@ impl Snapshot {
     pub fn allows(&self, image: &HostImage) -> bool {
         let fetched = image.checksum.as_deref().filter(|checksum| checksum.contains("://"));
         let web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
-        self.grant.allows_image(&image.url) && fetched.is_none_or(|url| web(url) && self.grant.allows_image(url))
+        let known = web(&image.url) || image.url.starts_with("oci://");
+        known
+            && self.grant.allows_image(&image.url)
+            && fetched.is_none_or(|url| web(url) && self.grant.allows_image(url))
     }
 
     /// Whether the claim must be left alone.
@@ -131,9 +134,10 @@ impl Claims {
             self.look(&claim, &mut hosts).await?;
         }
         let bound = matches!(standing(key, &claim, &hosts), Standing::Bound { .. });
-        // A bound claim is not chosen for any more, so what its selector says does not hold it up.
-        let selector = claim.selector.as_ref().err().filter(|_| !bound).cloned();
-        let problem = claim.problem.clone().or(selector);
+        // What admission refuses may have been stored while it was off. A bound claim is driven all the same: what could
+        // do harm is refused where it would be done.
+        let refused = || crate::admit::problem(&claim.spec, key.namespace().unwrap_or_default()).map(Into::into);
+        let problem = claim.problem.clone().or_else(|| if bound { None } else { refused() });
         let cluster = claim.cluster.as_deref().and_then(|name| {
             match world.clusters.get(&ObjectKey::namespaced(key.namespace().unwrap_or_default(), name)) {
                 Seen::At(cluster) => Some(cluster),

@@ -54,6 +54,10 @@ pub const CONDITIONS: [&str; 8] = [
 /// The status of a claim, as the room stores it.
 #[must_use]
 pub fn report<'s>(s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<Report<'s, HostClaimStatus>> {
+    // Once our finalizer is off, the claim goes or is gone, and nobody waits for a word of ours.
+    if s.claim.deleting && !s.claim.has_finalizer() {
+        return None;
+    }
     // What is about to change is told once it has changed: a bind costs one write of the status, not three.
     if trouble.is_none() && decide(s).iter().any(|step| !step.is_quiet()) {
         return None;
@@ -272,20 +276,25 @@ fn associated(s: &Snapshot, host: Option<&Found>) -> Verdict {
     }
     match &s.unbound {
         Some(unbound) if s.claim.status.bare_metal_host.is_none() => {
-            let reason = match unbound.why {
-                Why::NoHost | Why::NotAdmitted => Reason::NoBareMetalHost,
-                Why::QuotaExceeded => Reason::QuotaExceeded,
-                Why::WaitingForReuseHost => Reason::WaitingForReuseHost,
-                Why::FailureDomainExhausted => Reason::FailureDomainExhausted,
-                Why::InvalidSelector => Reason::InvalidSelector,
-            };
-            no(ASSOCIATED, reason, unbound.text.clone())
+            no(ASSOCIATED, unbound_reason(unbound.why), unbound.text.clone())
         }
         _ => no(
             ASSOCIATED,
             Reason::MissingBareMetalHost,
             "The host is gone or in other hands; another one is looked for.",
         ),
+    }
+}
+
+/// The reason that a claim without a host shows.
+#[must_use]
+pub fn unbound_reason(why: Why) -> Reason {
+    match why {
+        Why::NoHost | Why::NotAdmitted => Reason::NoBareMetalHost,
+        Why::QuotaExceeded => Reason::QuotaExceeded,
+        Why::WaitingForReuseHost => Reason::WaitingForReuseHost,
+        Why::FailureDomainExhausted => Reason::FailureDomainExhausted,
+        Why::InvalidSelector => Reason::InvalidSelector,
     }
 }
 

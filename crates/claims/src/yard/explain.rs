@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::fit::Unfit;
 use super::hosts::Host;
 use super::queue::Signature;
+use super::quotas::Full;
 use super::{State, Timer, Yard};
 
 /// A text stands at least this long, whatever changes.
@@ -121,6 +122,19 @@ impl Yard {
             misfit.or_else(|| self.barred(&wish, claim.namespace().unwrap_or_default(), Some(claim), &seen, now))
         };
         hosts.map(|host| ((*host.place.key).clone(), verdict(host))).collect()
+    }
+
+    /// The claim that a host is set aside for.
+    #[must_use]
+    pub fn promised(&self, host: &ObjectKey) -> Option<&ObjectKey> {
+        self.hosts.get(host)?.assumed.as_deref()
+    }
+
+    /// What leaves a claim's tenant no room for a host that fits it otherwise.
+    #[must_use]
+    pub fn bound(&self, claim: &ObjectKey, host: &ObjectKey) -> Option<Full> {
+        let seen = self.hosts.get(host)?.seen();
+        self.full(&self.wish(claim)?, claim.namespace().unwrap_or_default(), &seen)
     }
 
     /// Finds the text of a line anew and keeps it for a while.

@@ -98,7 +98,8 @@ impl fmt::Display for Unfit {
 }
 
 /// What keeps a host from anybody, whoever asks: filters that look at nothing but the host.
-pub(super) fn ailment(host: &HostFacts) -> Option<Unfit> {
+#[must_use]
+pub fn ailment(host: &HostFacts) -> Option<Unfit> {
     let has = |key: &str| host.annotations.contains_key(key);
     let unhealthy = has(UNHEALTHY_ANNOTATION) || has(UNHEALTHY_ANNOTATION_OLD);
     let critical = host

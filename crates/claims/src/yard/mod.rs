@@ -33,13 +33,13 @@ use crate::facts::{ClaimFacts, HostFacts};
 use crate::names::reuse_value;
 use explain::Texts;
 pub use explain::{Unbound, Why};
-pub use fit::Unfit;
+pub use fit::{Unfit, ailment};
 use hosts::{Hosts, Seen, reserved_until};
 use policies::{Admitted, Rules};
 pub use policies::{Grant, LONGEST_PATTERN, Pass, pattern};
 use queue::{Lines, Signature, Waiter};
+pub use quotas::{Full, Limit, Touched, Use};
 use quotas::{Holdings, Loosened};
-pub use quotas::{Touched, Use};
 
 /// Whether a namespace without any policy is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -335,7 +335,7 @@ impl Yard {
             key,
             facts,
             hardware: self.hosts.hardware(key, facts).map(|hardware| &**hardware),
-            ailment: fit::ailment(facts),
+            ailment: ailment(facts),
             assumed: self.hosts.get(key).and_then(|host| host.assumed.as_deref()),
         }
     }

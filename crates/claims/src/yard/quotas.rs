@@ -146,16 +146,33 @@ pub struct Touched {
 
 /// A limit that leaves no room.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Full {
-    what: &'static str,
-    name: Box<str>,
-    used: u32,
-    hard: u32,
+pub struct Full {
+    /// What sets it.
+    pub what: Limit,
+    /// The name of the quota or the policy.
+    pub name: Box<str>,
+    /// Hosts held.
+    pub used: u32,
+    /// Hosts that may be held.
+    pub hard: u32,
+}
+
+/// What limits how many hosts a tenant holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// A HostClaimQuota.
+    Quota,
+    /// The `maxHosts` of a HostDeployPolicy.
+    Policy,
 }
 
 impl std::fmt::Display for Full {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "uses {} of {} hosts of {} {}", self.used, self.hard, self.what, self.name)
+        let what = match self.what {
+            Limit::Quota => "quota",
+            Limit::Policy => "policy",
+        };
+        write!(f, "uses {} of {} hosts of {what} {}", self.used, self.hard, self.name)
     }
 }
 
@@ -324,7 +341,7 @@ impl Holdings {
             let quota = self.quotas.get(name)?;
             let (used, hard) = (quota.used_by(tenant), quota.hard());
             let full = used + u32::from(!counted) > hard && quota.covers(host);
-            full.then(|| Full { what: "quota", name: name.clone(), used, hard })
+            full.then(|| Full { what: Limit::Quota, name: name.clone(), used, hard })
         })
     }
 
@@ -332,7 +349,12 @@ impl Holdings {
     pub(super) fn full_policy(&self, tenant: &str, policy: &Policy, counted: bool) -> Option<Full> {
         let hard = limit(policy)?;
         let used = self.policies.get(&policy.key).and_then(|counts| counts.get(tenant)).copied().unwrap_or(0);
-        (used + u32::from(!counted) > hard).then(|| Full { what: "policy", name: policy.key.name().into(), used, hard })
+        (used + u32::from(!counted) > hard).then(|| Full {
+            what: Limit::Policy,
+            name: policy.key.name().into(),
+            used,
+            hard,
+        })
     }
 }
 

@@ -1,0 +1,139 @@
+//! What somebody who asks can see: lists read once, judged by the same yard that the room runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::key::ObjectKey;
+use api::raw::{HostClaim, HostClaimQuota, HostDeployPolicy};
+use api::views::{BareMetalHost, Cluster, HardwareData, Namespace};
+use jiff::Timestamp;
+use kit::feed::Project;
+
+use crate::facts::{ClaimFacts, Hardware, HardwareFacts, HostFacts, PolicyFacts, QuotaFacts, Spaces};
+use crate::yard::{Settings, Yard};
+
+/// A kind that the judgement rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Claims.
+    Claims,
+    /// Hosts.
+    Hosts,
+    /// What inspection found in hosts.
+    Hardware,
+    /// Who may use which hosts.
+    Policies,
+    /// Namespaces.
+    Namespaces,
+    /// How many hosts tenants may hold.
+    Quotas,
+    /// Clusters.
+    Clusters,
+}
+
+/// Without all of these nothing can be said about single hosts.
+const DECISIVE: [Part; 4] = [Part::Hosts, Part::Policies, Part::Namespaces, Part::Quotas];
+
+/// Something that could not be read.
+pub type Unseen = kit::explain::Unseen<Part>;
+
+/// Everything that was read.
+#[derive(Clone, Debug, Default)]
+pub struct Lists {
+    /// Claims.
+    pub claims: Vec<HostClaim>,
+    /// Hosts.
+    pub hosts: Vec<BareMetalHost>,
+    /// What inspection found in hosts.
+    pub hardware: Vec<HardwareData>,
+    /// Who may use which hosts.
+    pub policies: Vec<HostDeployPolicy>,
+    /// Namespaces.
+    pub namespaces: Vec<Namespace>,
+    /// How many hosts tenants may hold.
+    pub quotas: Vec<HostClaimQuota>,
+    /// Clusters.
+    pub clusters: Vec<Cluster>,
+    /// What could not be read.
+    pub unseen: Vec<Unseen>,
+}
+
+/// The world as one person saw it once.
+#[derive(Debug)]
+pub struct Sight {
+    pub(super) claims: BTreeMap<ObjectKey, Arc<ClaimFacts>>,
+    pub(super) hosts: BTreeMap<ObjectKey, Arc<HostFacts>>,
+    pub(super) hardware: BTreeMap<ObjectKey, Arc<HardwareFacts>>,
+    pub(super) policies: BTreeMap<ObjectKey, Arc<PolicyFacts>>,
+    paused: BTreeSet<ObjectKey>,
+    pub(super) yard: Yard,
+    pub(super) unseen: Vec<Unseen>,
+}
+
+impl Sight {
+    /// What these lists show, judged as by an operator with these settings.
+    #[must_use]
+    pub fn of(lists: Lists, settings: Settings, now: Timestamp) -> Self {
+        let mut sight = Self {
+            claims: keyed(lists.claims, ClaimFacts::of),
+            hosts: keyed(lists.hosts, HostFacts::of),
+            hardware: keyed(lists.hardware, Hardware::slim),
+            policies: keyed(lists.policies, PolicyFacts::of),
+            paused: lists.clusters.iter().filter(|cluster| cluster.is_paused()).map(ObjectKey::of).collect(),
+            yard: Yard::new(settings),
+            unseen: lists.unseen,
+        };
+        let yard = &mut sight.yard;
+        for (key, space) in keyed(lists.namespaces, Spaces::slim) {
+            yard.space(key.name(), Some(space), now);
+        }
+        for (key, quota) in keyed(lists.quotas, QuotaFacts::of) {
+            yard.quota(key.name(), Some(quota), now);
+        }
+        for (key, policy) in &sight.policies {
+            yard.policy(key, Some(Arc::clone(policy)), now);
+        }
+        for (key, hardware) in &sight.hardware {
+            yard.hardware(key, Some(Arc::clone(hardware)), now);
+        }
+        for (key, host) in &sight.hosts {
+            yard.host(key, Some(Arc::clone(host)), now);
+        }
+        for (key, claim) in &sight.claims {
+            yard.claim(key, Some(Arc::clone(claim)), now);
+            let cluster = claim.cluster.as_deref().map(|name| beside(key, name));
+            yard.rest(key, cluster.is_some_and(|cluster| sight.paused.contains(&cluster)), now);
+        }
+        yard.open(now);
+        sight
+    }
+
+    /// Whether single hosts can be judged: everything that decides about them was read.
+    #[must_use]
+    pub fn judges_hosts(&self) -> bool {
+        !DECISIVE.iter().any(|part| kit::explain::misses(&self.unseen, part))
+    }
+
+    /// What is worth telling of what could not be read: who sees no hosts misses nothing by not seeing their rules.
+    pub(super) fn unseen(&self) -> impl Iterator<Item = &Unseen> {
+        let blind = kit::explain::is_blind(&self.unseen, &Part::Hosts);
+        self.unseen.iter().filter(move |unseen| !blind || matches!(unseen.part, Part::Hosts | Part::Clusters))
+    }
+
+    /// Whether a claim or its cluster is paused.
+    pub(super) fn is_paused(&self, key: &ObjectKey, claim: &ClaimFacts) -> bool {
+        let cluster = claim.cluster.as_deref().map(|name| beside(key, name));
+        claim.is_paused() || cluster.is_some_and(|cluster| self.paused.contains(&cluster))
+    }
+}
+
+fn beside(key: &ObjectKey, name: &str) -> ObjectKey {
+    ObjectKey::namespaced(key.namespace().unwrap_or_default(), name)
+}
+
+fn keyed<K: kube::Resource<DynamicType = ()>, S>(
+    objects: Vec<K>,
+    slim: impl Fn(K) -> S,
+) -> BTreeMap<ObjectKey, Arc<S>> {
+    objects.into_iter().map(|object| (ObjectKey::of(&object), Arc::new(slim(object)))).collect()
+}

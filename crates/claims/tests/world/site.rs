@@ -1,0 +1,155 @@
+//! A server with a host simulator, and rooms at work on it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use claims::config::Config;
+use kit::clock::Clock;
+use kit::gates::Gates;
+use kit::manager::{Manager, Options};
+use kit::telemetry::Metrics;
+use serde_json::Value;
+use sim::metal::oracle::{Forgiven, Judge};
+use sim::metal::{Machines, Settings, Simulator};
+use sim::server::{Handle, Server};
+use tokio::task::JoinHandle;
+
+use crate::objects::{CLAIMS, INFRA, at, condition, held, install};
+
+/// Longer than anything takes.
+const LONG: Duration = Duration::from_secs(900);
+
+/// The machines, and who watches over them.
+pub struct Yonder {
+    pub machines: Arc<Machines>,
+    judge: Mutex<Judge>,
+}
+
+impl Yonder {
+    /// Starts the simulator on a server; it runs until the runtime ends.
+    pub fn start(server: &Server, forgiven: Forgiven) -> Self {
+        let settings = Settings { labelled_only: true, ..Settings::default() };
+        let simulator = Simulator::with_clock(server.client("operator").kube(), settings, server.clock());
+        let machines = simulator.machines();
+        tokio::spawn(simulator.run());
+        Self { machines, judge: Mutex::new(Judge::new(forgiven)) }
+    }
+
+    /// Whether every promise held at every revision so far.
+    pub fn judge(&self, server: &Server) -> Result<(), String> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner).look(server, &self.machines)
+    }
+
+    /// Whether every promise holds now that everything has come to rest.
+    pub fn judge_rest(&self, server: &Server) -> Result<(), String> {
+        self.judge(server)?;
+        let left = self.judge.lock().unwrap_or_else(PoisonError::into_inner).at_rest();
+        left.first().map_or(Ok(()), |breach| Err(breach.to_string()))
+    }
+}
+
+/// Runs the room until it is dropped.
+pub async fn room(client: kube::Client, now: jiff::Timestamp, config: Config) {
+    let options = Options { workers: 4, ..Options::default() };
+    let manager = Manager::new(client, Clock::simulated(now, 1), Gates::new(), Metrics::new(), options);
+    claims::mount(&manager, config).unwrap();
+    manager.run().await.unwrap();
+}
+
+/// A whole site for one test.
+pub struct Site {
+    pub server: Server,
+    pub yonder: Yonder,
+    rooms: Vec<(Handle, JoinHandle<()>)>,
+}
+
+impl Site {
+    pub fn new(prepare: impl FnOnce(&Server)) -> Self {
+        Self::forgiving(Forgiven::default(), prepare)
+    }
+
+    pub fn forgiving(forgiven: Forgiven, prepare: impl FnOnce(&Server)) -> Self {
+        let server = Server::new(1);
+        install(&server);
+        prepare(&server);
+        let yonder = Yonder::start(&server, forgiven);
+        let mut site = Self { server, yonder, rooms: Vec::new() };
+        site.add_room(Config::default());
+        site
+    }
+
+    /// One more process of the room, as if the lease had failed to keep it out.
+    pub fn add_room(&mut self, config: Config) {
+        let handle = self.server.client(&format!("room-{}", self.rooms.len()));
+        let room = tokio::spawn(room(handle.kube(), (self.server.clock())(), config));
+        self.rooms.push((handle, room));
+    }
+
+    /// The connection of the first process.
+    pub fn line(&self) -> &Handle {
+        &self.rooms[0].0
+    }
+
+    pub fn claim(&self, tenant: &str, name: &str) -> Value {
+        self.server.get(CLAIMS, tenant, name).unwrap_or_default()
+    }
+
+    /// Waits until something holds, and judges everything that happened until then.
+    pub async fn until(&self, what: &str, done: impl FnMut(&Server) -> bool) {
+        let held = self.server.wait_until(LONG, done).await;
+        self.yonder.judge(&self.server).unwrap();
+        if !held {
+            let claims = serde_json::to_string_pretty(&self.server.list(CLAIMS, "")).unwrap();
+            panic!("never: {what}\n{claims}");
+        }
+    }
+
+    pub async fn until_condition(&self, tenant: &str, name: &str, kind: &str, wanted: &str) {
+        let there = |server: &Server| condition(&server.get(CLAIMS, tenant, name).unwrap_or_default(), kind) == wanted;
+        self.until(&format!("{kind} of {tenant}/{name} is {wanted}"), there).await;
+    }
+
+    pub async fn until_ready(&self, tenant: &str, name: &str) {
+        self.until_condition(tenant, name, "Ready", "True/Ready").await;
+    }
+
+    pub async fn until_gone(&self, tenant: &str, name: &str) {
+        self.until(&format!("{tenant}/{name} is gone"), |server| server.get(CLAIMS, tenant, name).is_none()).await;
+    }
+
+    /// The one host that a claim has.
+    pub fn host_of(&self, tenant: &str, name: &str) -> Value {
+        let mut hosts = held(&self.server, tenant, name);
+        assert_eq!(hosts.len(), 1, "{tenant}/{name} has {} hosts", hosts.len());
+        hosts.remove(0)
+    }
+
+    /// Lets everything come to rest, and makes sure that nobody writes any more and every promise holds.
+    pub async fn rest(&self) {
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        let before = self.server.effects();
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        let log = self.server.log();
+        let late: Vec<String> = log
+            .iter()
+            .filter(|entry| entry.effect.is_some_and(|effect| effect > before) && !entry.resource.starts_with("leases"))
+            .map(|entry| format!("{} {} {}", entry.client, entry.method, entry.path))
+            .collect();
+        assert!(late.is_empty(), "the settled world is not quiet: {late:#?}");
+        self.yonder.judge_rest(&self.server).unwrap();
+    }
+
+    /// The same for a claim whose host is gone: its copies go with the host or with the claim.
+    pub async fn rest_but_lost(&self) {
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        let before = self.server.effects();
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(self.server.effects(), before);
+        self.yonder.judge(&self.server).unwrap();
+    }
+
+    /// How often the machine of a claim's host was switched off.
+    pub fn power_offs(&self, host: &Value) -> u32 {
+        self.yonder.machines.get(INFRA, at(host, "/metadata/name")).unwrap().power_offs
+    }
+}
