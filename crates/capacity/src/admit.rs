@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use api::meta::{ObjectMeta, lean_meta};
-use kit::admission::{Admission, FieldError, FieldPath, Review, Verdict, Webhook};
+use kit::admission::{Admission, Duty, FieldError, FieldPath, Review, Verdict, Webhook};
 use serde::Deserialize;
 
 use crate::labels::LabelList;
@@ -15,21 +15,29 @@ use crate::offer::Arch;
 use crate::quantity::{Quantity, count};
 
 const OPENSHIFT_SETS: Webhook = Webhook {
+    duty: Duty::Check,
     group: "machine.openshift.io",
     version: "v1beta1",
     plural: "machinesets",
     path: "/validate/capacity/openshift-machinesets",
 };
 // Annotations look the same in every version, and older servers know only the older one.
-const SETS: Webhook =
-    Webhook { group: "cluster.x-k8s.io", version: "*", plural: "machinesets", path: "/validate/capacity/machinesets" };
+const SETS: Webhook = Webhook {
+    duty: Duty::Check,
+    group: "cluster.x-k8s.io",
+    version: "*",
+    plural: "machinesets",
+    path: "/validate/capacity/machinesets",
+};
 const DEPLOYMENTS: Webhook = Webhook {
+    duty: Duty::Check,
     group: "cluster.x-k8s.io",
     version: "*",
     plural: "machinedeployments",
     path: "/validate/capacity/machinedeployments",
 };
 const POOLS: Webhook = Webhook {
+    duty: Duty::Check,
     group: "cluster.x-k8s.io",
     version: "*",
     plural: "machinepools",

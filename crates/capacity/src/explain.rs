@@ -20,9 +20,9 @@ use crate::facts::{GroupFacts, GroupKey, GroupKind, World};
 use crate::judge::{Credential, Judgement, Lookup, Scene, Wish, judge};
 use crate::memory::Memory;
 use crate::names;
+use crate::observe::scene;
 use crate::offer::Offer;
 use crate::record::Record;
-use crate::room::scene;
 use crate::sees::{Build, Sees, sees};
 use crate::status::Trouble;
 

@@ -20,6 +20,7 @@
 //! annotated as soon as it answers. Kinds that the server does not know are waited for.
 
 pub mod admit;
+pub mod apply;
 pub mod catalogue;
 pub mod cloud;
 pub mod config;
@@ -36,6 +37,7 @@ pub mod metal;
 pub mod metrics;
 pub mod names;
 pub mod near;
+pub mod observe;
 pub mod offer;
 pub mod plan;
 pub mod quantity;

@@ -158,9 +158,9 @@ fn endpoints_of_the_cluster_are_used_and_bad_ones_named() {
     one.infrastructure = infrastructure("https://ec2.example");
     let wish = ec2(&one);
     assert_eq!(wish.endpoints.of(Service::Ec2, &wish.region).url, "https://ec2.example/");
-    assert_eq!(capacity::room::place(&wish).endpoint.as_deref(), Some("https://ec2.example/"));
+    assert_eq!(capacity::observe::place(&wish).endpoint.as_deref(), Some("https://ec2.example/"));
     config(&mut one, |c| c.endpoints = c.endpoints.clone().flag("ec2=http://127.0.0.1:1".parse().unwrap()));
-    assert_eq!(capacity::room::place(&ec2(&one)).endpoint.as_deref(), Some("http://127.0.0.1:1/"));
+    assert_eq!(capacity::observe::place(&ec2(&one)).endpoint.as_deref(), Some("http://127.0.0.1:1/"));
     one.infrastructure = infrastructure("http://plain.example");
     assert!(stuck(&one).message.contains("Infrastructure"));
 }

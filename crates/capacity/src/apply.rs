@@ -1,0 +1,136 @@
+//! Carries out steps: one merge patch of the annotations that differ, and events.
+
+use api::meta::Versioned;
+use api::views::{MachineDeployment, MachineSet, OpenShiftMachineSet};
+use kit::class::chain;
+use kit::feed::Version;
+use kit::room::Flow;
+use kit::write;
+use kube::Api;
+
+use crate::cloud::Cloud;
+use crate::decide::{Snapshot, Standing, Step};
+use crate::facts::{GroupFacts, GroupKey, GroupKind};
+use crate::metrics::Result as Outcome;
+use crate::plan::Plan;
+use crate::room::{Annotator, Error, Seeing, TRIES, is_code, read};
+
+impl<C: Cloud> Annotator<C> {
+    /// Writes annotations, at once again where somebody else wrote the group meanwhile.
+    async fn annotate(&self, seeing: &Seeing, mut plan: Plan) -> Result<Flow, Error> {
+        let (key, snapshot) = (&seeing.key, &seeing.snapshot);
+        let Some(mut version) = seeing.version.clone() else { return Err(Error::Behind) };
+        let target = self.target(key, &snapshot.group.uid);
+        for _ in 0..=TRIES {
+            let written = self.writer.merge(&target, plan.patch(&version.resource_version), None).await;
+            match written {
+                Ok(version) => {
+                    self.wrote(key, &version);
+                    self.metrics.patched(key.kind, "done");
+                    self.metrics.passed(key.kind, Outcome::Changed);
+                    let now = snapshot.now;
+                    self.memories().change(key, now, |memory| {
+                        plan.changes.iter().for_each(|(key, value)| memory.write(key, value.as_deref(), now));
+                    });
+                    tracing::info!(object = %key, changes = %changes(snapshot, &plan), "annotated");
+                    return Ok(Flow::Next);
+                }
+                Err(write::Error::Changed { .. }) => {
+                    self.metrics.patched(key.kind, "conflict");
+                    let Some((group, live)) = self.live(key).await? else { return Ok(Flow::Wait(None)) };
+                    // Only annotations may have changed under us; anything else is judged from the start.
+                    if group.uid != snapshot.group.uid || group.shape != snapshot.group.shape || group.deleting {
+                        return Err(Error::Behind);
+                    }
+                    let Standing::Known { offer, around, .. } = &snapshot.standing else { return Err(Error::Behind) };
+                    plan = snapshot.plan_for(&group, &snapshot.goal(offer, around));
+                    if plan.is_empty() {
+                        return Ok(Flow::Wait(None));
+                    }
+                    version = live;
+                }
+                Err(write::Error::Refused { source, .. }) if is_code(&source, &[404]) => return Ok(Flow::Wait(None)),
+                // An admission policy guards the copy that does not own the annotations: that is no failure, and
+                // nothing announces its end but the group itself.
+                Err(error @ write::Error::Refused { .. }) if refused(&error) => {
+                    self.metrics.patched(key.kind, "refused");
+                    tracing::info!(object = %key, error = %chain(&error), "the annotations were refused, looking again later");
+                    return Ok(Flow::Wait(None));
+                }
+                Err(error) => {
+                    self.metrics.patched(key.kind, "failed");
+                    return Err(error.into());
+                }
+            }
+        }
+        Err(Error::Behind)
+    }
+
+    /// The group as the server has it now.
+    async fn live(&self, key: &GroupKey) -> Result<Option<(GroupFacts, Version)>, Error> {
+        let (resource, namespace) = (self.kind(key.kind).resource(), key.key.namespace().unwrap_or_default());
+        let (client, name) = (self.writer.client().clone(), key.key.name());
+        let failed = |error| read(|| key.to_string())(error);
+        Ok(match key.kind {
+            GroupKind::OpenShiftSet => {
+                let api: Api<Versioned<OpenShiftMachineSet>> = Api::namespaced_with(client, namespace, &resource);
+                let found = api.get_opt(name).await.map_err(failed)?;
+                found.map(|Versioned(set)| (Version::of(&set), set)).map(|(v, set)| (GroupFacts::of_openshift(set), v))
+            }
+            GroupKind::Deployment => {
+                let api: Api<Versioned<MachineDeployment>> = Api::namespaced_with(client, namespace, &resource);
+                let found = api.get_opt(name).await.map_err(failed)?;
+                found
+                    .map(|Versioned(d)| (Version::of(&d), d))
+                    .map(|(v, d)| (GroupFacts::of_cluster_api(d.metadata, d.spec), v))
+            }
+            GroupKind::Set => {
+                let api: Api<Versioned<MachineSet>> = Api::namespaced_with(client, namespace, &resource);
+                let found = api.get_opt(name).await.map_err(failed)?;
+                found
+                    .map(|Versioned(s)| (Version::of(&s), s))
+                    .map(|(v, s)| (GroupFacts::of_cluster_api(s.metadata, s.spec), v))
+            }
+        })
+    }
+
+    /// Carries out one step.
+    pub(crate) async fn carry_out(&self, seeing: &Seeing, step: Step) -> Result<Flow, Error> {
+        let (key, snapshot) = (&seeing.key, &seeing.snapshot);
+        let (now, target) = (snapshot.now, self.target(key, &snapshot.group.uid));
+        match step {
+            Step::Annotate(plan) => return self.annotate(seeing, plan).await,
+            Step::Yield { key: fought, message } => {
+                self.memories().change(key, now, |memory| memory.yield_to(&fought, now));
+                self.events
+                    .say(&target, true, api::reasons::capacity::Reason::AnnotationConflict.as_str(), &message)
+                    .await;
+            }
+            Step::Tell { warning, reason, message } => {
+                let troubled = matches!(snapshot.standing, Standing::Stuck { .. });
+                self.memories().change(key, now, |memory| {
+                    memory.tell(reason, &message, now);
+                    memory.troubled |= troubled;
+                });
+                self.events.say(&target, warning, reason.as_str(), &message).await;
+            }
+            Step::Wait { until } => return Ok(Flow::Wait(until)),
+        }
+        Ok(Flow::Next)
+    }
+}
+
+fn refused(error: &write::Error) -> bool {
+    matches!(error, write::Error::Refused { source, .. } if is_code(source, &[403, 422]))
+}
+
+/// What changes, for the log: old value and new one of each key.
+fn changes(snapshot: &Snapshot, plan: &Plan) -> String {
+    let one = |(key, new): (&String, &Option<String>)| {
+        let short = key.rsplit('/').next().unwrap_or(key);
+        let old = snapshot.group.annotation(key).unwrap_or("-");
+        format!("{short}: {old} -> {}", new.as_deref().unwrap_or("-"))
+    };
+    let shown: Vec<String> = plan.changes.iter().filter(|(key, _)| *key != crate::names::APPLIED).map(one).collect();
+    shown.join("; ")
+}

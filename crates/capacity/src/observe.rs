@@ -1,0 +1,288 @@
+//! Gathers one snapshot of a group: from the indexes, and from the cloud where its catalogue has to be asked.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use api::views::ObjectRef;
+use aws::credentials::from_secret;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kit::class::chain;
+use kit::feed::{Feed, Project, Seen, Version};
+use kube::Api;
+use tokio::time::Instant;
+
+use crate::cloud::{Cloud, Door};
+use crate::config::Config;
+use crate::decide::{Snapshot, Standing};
+use crate::facts::{GroupFacts, GroupKey, GroupKind, HostFacts, METAL, MachineApi, PlaceFacts, Shape, World};
+use crate::judge::{Credential, Ec2Wish, Judgement, Lookup, Scene, Wish, judge};
+use crate::metal::{self, MetalFault};
+use crate::names::MACHINE_API_NAMESPACE;
+use crate::near::nearest;
+use crate::record::Record;
+use crate::room::{Annotator, BUNDLE, Error, Seeing, read};
+use crate::shelf::{Found, Place};
+use crate::status::Trouble;
+
+impl<C: Cloud> Annotator<C> {
+    /// The group and its version, from the index.
+    fn group(&self, key: &GroupKey) -> Sighting<GroupFacts> {
+        match key.kind {
+            GroupKind::OpenShiftSet => seen(&self.world.openshift_sets, &key.key),
+            GroupKind::Deployment => seen(&self.world.deployments, &key.key),
+            GroupKind::Set => seen(&self.world.sets, &key.key),
+        }
+    }
+
+    fn scene(&self, key: &GroupKey, group: &Arc<GroupFacts>) -> Scene {
+        scene(&self.world, key, group, &self.config)
+    }
+
+    /// What the type of a group offers, as far as that is known.
+    async fn look_up(&self, key: &GroupKey, group: &GroupFacts, wish: Wish, now: Timestamp) -> Result<Standing, Error> {
+        let in_table = {
+            let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+            table.get(&wish.table_name)
+        };
+        if let Some(offer) = in_table {
+            return Ok(Standing::Known { offer, around: wish.around, again: None });
+        }
+        match &wish.lookup {
+            Lookup::Ec2(ec2) => self.ask_ec2(key, group, ec2, &wish, now).await,
+            Lookup::Metal(template) => Ok(self.ask_hosts(template, &wish)),
+            Lookup::Table => {
+                let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+                let near = nearest(&wish.table_name, table.names());
+                let place = self.config.table.as_ref().map_or("any table".to_owned(), |t| format!("ConfigMap {t}"));
+                let trouble = match table.faults.get(&wish.table_name) {
+                    Some(fault) => Trouble::missing(format!("{place}: {}: {fault}", wish.table_name)),
+                    None => Trouble::unknown(&wish.table_name, &place, &near, None),
+                };
+                Ok(Standing::Stuck { trouble, again: None })
+            }
+        }
+    }
+
+    /// What hosts behind a template offer.
+    fn ask_hosts(&self, key: &ObjectKey, wish: &Wish) -> Standing {
+        let stuck = |trouble| Standing::Stuck { trouble, again: None };
+        let Some(metal) = &self.world.metal else {
+            return stuck(Trouble::missing("bare metal is not followed".to_owned()));
+        };
+        let Some(selector) = at(&metal.templates, key) else {
+            return stuck(Trouble::missing(format!("{METAL} {} is not there", key.name())));
+        };
+        let hosts: Vec<HostFacts> = metal
+            .hosts
+            .by("namespace", key.namespace().unwrap_or_default())
+            .into_iter()
+            .map(|(host, facts)| {
+                let mut facts = HostFacts::clone(&facts);
+                if facts.hardware.is_none() {
+                    facts.hardware = at(&metal.hardware, &host).and_then(|found| Option::clone(&found));
+                }
+                facts
+            })
+            .collect();
+        match metal::offer(&selector, hosts.iter()) {
+            Ok(offer) => Standing::Known { offer: Arc::new(offer), around: wish.around.clone(), again: None },
+            Err(MetalFault::NoHost) => {
+                let place = format!("namespace {}", key.namespace().unwrap_or_default());
+                stuck(Trouble::no_host(key.name(), &place))
+            }
+            Err(fault) => stuck(Trouble::missing(format!("{METAL} {}: {fault}", key.name()))),
+        }
+    }
+
+    async fn ask_ec2(
+        &self,
+        key: &GroupKey,
+        group: &GroupFacts,
+        ec2: &Ec2Wish,
+        wish: &Wish,
+        now: Timestamp,
+    ) -> Result<Standing, Error> {
+        let place = place(ec2);
+        let name = wish.around.instance_type.as_str();
+        let found = self.catalogue.find(&place, name, key);
+        Ok(match found {
+            Found::Known { offer, errand, again, .. } => {
+                if let Some(errand) = errand {
+                    // The old list goes on, so being without credentials for a new one is nobody's trouble yet.
+                    match self.door(ec2).await {
+                        Ok(Ok(door)) => self.catalogue.send(errand, door, None),
+                        Ok(Err(trouble)) => {
+                            tracing::warn!(object = %key, error = trouble.message, "catalogue not refreshed")
+                        }
+                        Err(error) => tracing::warn!(object = %key, error = %chain(&error), "catalogue not refreshed"),
+                    }
+                }
+                if offer.is_incomplete() {
+                    let trouble = Trouble::incomplete(name, ec2.region.as_str());
+                    return Ok(Standing::Stuck { trouble, again: None });
+                }
+                Standing::Known { offer, around: wish.around.clone(), again: again.map(|at| self.wall(at, now)) }
+            }
+            Found::Unknown { near } => {
+                let record = Record::parse(group.annotation(crate::names::APPLIED));
+                let trouble = Trouble::unknown(name, ec2.region.as_str(), &near, Some(&record.instance_type));
+                Standing::Stuck { trouble, again: None }
+            }
+            Found::Ask(errand) => match self.door(ec2).await? {
+                Ok(door) => {
+                    self.catalogue.send(errand, door, Some(key));
+                    Standing::Asking
+                }
+                Err(trouble) => Standing::Stuck { trouble, again: None },
+            },
+            Found::Wait => Standing::Asking,
+            Found::Failed { refusal, again } => {
+                let trouble = if refusal.terminal {
+                    Trouble::refused(refusal.message)
+                } else {
+                    Trouble::passing(refusal.message)
+                };
+                Standing::Stuck { trouble, again: Some(self.wall(again, now)) }
+            }
+        })
+    }
+
+    /// A monotonic time as the driver counts.
+    fn wall(&self, at: Instant, now: Timestamp) -> Timestamp {
+        let pause = at.saturating_duration_since(self.clock.instant());
+        now.saturating_add(pause.max(Duration::from_millis(1))).unwrap_or(now)
+    }
+
+    /// The way to EC2: credentials and trust are read only now that they are needed.
+    async fn door(&self, wish: &Ec2Wish) -> Result<Result<Door, Trouble>, Error> {
+        let client = self.writer.client();
+        let source = match &wish.credential {
+            Credential::Ambient => match &self.config.ambient {
+                Ok(ambient) => ambient.source().clone(),
+                Err(why) => return Ok(Err(Trouble::refused(format!("no AWS credentials: {why}")))),
+            },
+            Credential::Secret(secret) => {
+                let api: Api<Secret> = Api::namespaced(client.clone(), secret.namespace().unwrap_or_default());
+                let found = api.get_opt(secret.name()).await;
+                let Some(found) = found.map_err(read(|| format!("Secret {secret}")))? else {
+                    return Ok(Err(Trouble::missing(format!("Secret {secret} is not there"))));
+                };
+                let data = found.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
+                match from_secret(&data, &self.config.token_paths) {
+                    Ok(source) => source,
+                    Err(error) => return Ok(Err(Trouble::refused(format!("Secret {secret}: {}", chain(&error))))),
+                }
+            }
+        };
+        let (namespace, name, key) = BUNDLE;
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        let bundle = api.get_opt(name).await.map_err(read(|| format!("ConfigMap {namespace}/{name}")))?;
+        let bundle = bundle.and_then(|map| map.data?.remove(key)).filter(|text| !text.trim().is_empty());
+        Ok(Ok(Door {
+            region: wish.region.clone(),
+            source,
+            endpoints: wish.endpoints.clone(),
+            bundle: bundle.map(Into::into),
+        }))
+    }
+
+    /// Gathers the snapshot of a group; `None` when it is gone.
+    pub(crate) async fn gather(&self, key: &GroupKey, now: Timestamp) -> Result<Option<Seeing>, Error> {
+        let Some((group, version)) = self.group(key)? else {
+            self.memories().forget(key);
+            self.catalogue.forget(key);
+            self.metrics.overrides(key, 0);
+            return Ok(None);
+        };
+        let scene = self.scene(key, &group);
+        let deferred = self.config.defer_to_template
+            && scene.template.as_ref().is_some_and(|template| crate::template::says_everything(&template.status));
+        let standing = match judge(&scene) {
+            Judgement::Skip(skip) => {
+                tracing::trace!(object = %key, reason = %skip, "left alone");
+                Standing::Skipped(skip)
+            }
+            Judgement::Stuck(trouble) => Standing::Stuck { trouble, again: None },
+            Judgement::Wants(wish) => self.look_up(key, &group, wish, now).await?,
+        };
+        let memory = self.memories().of(key);
+        if matches!(standing, Standing::Skipped(_)) {
+            self.memories().recover(key);
+        }
+        let machine_api = key.kind.is_machine_api();
+        let config = Arc::clone(&self.config);
+        let snapshot = Snapshot { machine_api, group, standing, deferred, memory, config, now };
+        self.count(key, &snapshot);
+        Ok(Some(Seeing { key: key.clone(), snapshot, version }))
+    }
+}
+
+/// Where a type is looked up.
+#[must_use]
+pub fn place(wish: &Ec2Wish) -> Place {
+    let set = wish.endpoints.is_set(aws::errors::Service::Ec2);
+    let endpoint = set.then(|| wish.endpoints.of(aws::errors::Service::Ec2, &wish.region).url.into());
+    Place { region: wish.region.clone(), endpoint }
+}
+
+/// What the indexes show around one group.
+#[must_use]
+pub fn scene(world: &World, key: &GroupKey, group: &Arc<GroupFacts>, config: &Arc<Config>) -> Scene {
+    let namespace = key.key.namespace().unwrap_or_default();
+    let cluster = group.cluster().and_then(|name| at(&world.clusters, &ObjectKey::namespaced(namespace, name)));
+    let region = cluster.as_ref().and_then(|cluster| {
+        // The infrastructure comes first; what EKS and ROSA have is often named in both places.
+        let references = cluster.infrastructure.iter().chain(&cluster.control_plane);
+        references.filter_map(|reference| place_of(world, namespace, reference)).find_map(|place| place.region.clone())
+    });
+    let template = group.reference().filter(|r| r.kind.as_ref() == "AWSMachineTemplate" && r.elsewhere.is_none());
+    let twin = (key.kind == GroupKind::Set)
+        .then(|| at(&world.openshift_sets, &ObjectKey::namespaced(MACHINE_API_NAMESPACE, key.key.name())))
+        .flatten()
+        .and_then(|twin| match &twin.shape {
+            Shape::MachineApi { api, .. } => Some(MachineApi::clone(api)),
+            Shape::ClusterApi { .. } => None,
+        });
+    Scene {
+        key: key.clone(),
+        group: Arc::clone(group),
+        cluster,
+        cluster_region: region,
+        template: template.and_then(|r| at(&world.templates, &ObjectKey::namespaced(namespace, r.name.clone()))),
+        infrastructure: at(&world.infrastructures, &ObjectKey::cluster_scoped("cluster")),
+        twin,
+        config: Arc::clone(config),
+    }
+}
+
+fn place_of(world: &World, namespace: &str, reference: &ObjectRef) -> Option<Arc<PlaceFacts>> {
+    let key = ObjectKey::namespaced(namespace, reference.name.as_str());
+    match reference.kind.as_str() {
+        "AWSCluster" => at(&world.aws_clusters, &key),
+        "AWSManagedControlPlane" => at(&world.managed_planes, &key),
+        "ROSAControlPlane" => at(&world.rosa_planes, &key),
+        _ => None,
+    }
+}
+
+fn at<P: Project>(feed: &Feed<P>, key: &ObjectKey) -> Option<Arc<P::Slim>> {
+    match feed.get(key) {
+        Seen::At(slim) => Some(slim),
+        Seen::Absent | Seen::Behind => None,
+    }
+}
+
+type Sighting<S> = Result<Option<(Arc<S>, Option<Version>)>, Error>;
+
+fn seen<P: Project>(feed: &Feed<P>, key: &ObjectKey) -> Sighting<P::Slim> {
+    match feed.get(key) {
+        Seen::At(slim) => {
+            let version = feed.version(key, &slim);
+            Ok(Some((slim, version)))
+        }
+        Seen::Absent => Ok(None),
+        Seen::Behind => Err(Error::Behind),
+    }
+}
