@@ -29,6 +29,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if or (empty .Values.controllers) (has "vip" .Values.controllers) }}yes{{ end -}}
 {{- end }}
 
+{{/* Not empty when the room capacity runs. */}}
+{{- define "berth.capacity" -}}
+{{- if or (empty .Values.controllers) (has "capacity" .Values.controllers) }}yes{{ end -}}
+{{- end }}
+
 {{/* Not empty when the hooks of Cluster API are served. */}}
 {{- define "berth.hooks" -}}
 {{- if and (include "berth.vip" .) .Values.vip.enableRuntimeExtension }}yes{{ end -}}

@@ -9,8 +9,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kit::client::Access;
 
+use crate::capacity::CapacityOptions;
 use crate::claims::ClaimsOptions;
-use crate::explain::{AboutOptions, VipsOptions};
+use crate::explain::{AboutOptions, ExplainOptions, ListOptions, VipsOptions};
+use crate::groups::CapacityListOptions;
 use crate::vip::VipOptions;
 
 const AFTER: &str = "\
@@ -39,12 +41,18 @@ pub enum Command {
     Doctor(DoctorOptions),
     /// Take the hooks back from Cluster API before Berth is removed; refused while a ClusterClass names one.
     Unregister(UnregisterOptions),
-    /// Say why a cluster has its addresses or has none: every pool that was considered, and what comes next.
-    Explain(AboutOptions),
-    /// Draw a cluster with its claims, addresses and pools.
+    /// Say why a cluster has its addresses, or a claim its host, or has none, or what cluster-autoscaler makes of a group.
+    Explain(Box<ExplainOptions>),
+    /// Draw a cluster with its claims, addresses and pools, or a claim with its host.
     Tree(AboutOptions),
     /// List the addresses of clusters.
     Vips(VipsOptions),
+    /// List hosts: their state, who uses them, and how many are free.
+    Hosts(ListOptions),
+    /// List claims on hosts: what each has, or why it has none.
+    Claims(ListOptions),
+    /// List groups of machines and what cluster-autoscaler sees of them.
+    Capacity(CapacityListOptions),
     /// Print, write or check the CustomResourceDefinitions of Berth's own kinds.
     Crds(GenerateOptions),
     /// Print, write or check the rules Berth needs, generated from the rooms' own lists of calls.
@@ -106,7 +114,7 @@ pub struct RunOptions {
     /// How often everything is listed and looked at again without a reason, at least 1m; 0 = never
     #[arg(long, value_name = "DURATION", default_value = "10h", value_parser = duration, help_heading = "Work")]
     pub sync_period: Duration,
-    /// Feature gates as NAME=true|false, separated by commas
+    /// Feature gates as NAME=true|false, separated by commas; known is MachineAPIMigration, others are passed over
     #[arg(long, value_name = "GATES", value_delimiter = ',', help_heading = "Work")]
     pub feature_gates: Vec<String>,
     #[command(flatten, next_help_heading = "Work")]
@@ -170,22 +178,7 @@ pub struct RunOptions {
     pub claims: ClaimsOptions,
 
     #[command(flatten)]
-    pub later: LaterOptions,
-}
-
-/// Flags of rooms that this build does not have: refused by name, so that nobody believes they did something.
-#[derive(Args, Debug)]
-pub struct LaterOptions {
-    #[arg(long, hide = true, value_name = "ENDPOINT")]
-    pub aws_endpoint: Vec<String>,
-}
-
-impl LaterOptions {
-    /// The first flag that belongs to a room this build does not have, with what it waits for.
-    pub fn refused(&self) -> Option<(&'static str, &'static str)> {
-        let flags = [(!self.aws_endpoint.is_empty(), "--aws-endpoint", "the rooms `hosts` and `capacity`")];
-        flags.into_iter().find(|(set, ..)| *set).map(|(_, flag, room)| (flag, room))
-    }
+    pub capacity: CapacityOptions,
 }
 
 /// Flags of `berth doctor`.
@@ -213,10 +206,10 @@ pub struct UnregisterOptions {
     pub force: bool,
 }
 
-/// Which Clusters are looked at.
+/// Which objects are looked at.
 #[derive(Args, Clone, Debug)]
 pub struct WatchFilter {
-    /// Look only at Clusters whose label cluster.x-k8s.io/watch-filter has this value; empty = all
+    /// Look only at objects whose label cluster.x-k8s.io/watch-filter has this value; empty = all
     #[arg(long, value_name = "VALUE", default_value = "", hide_default_value = true)]
     pub watch_filter: String,
 }

@@ -1,6 +1,7 @@
 //! `berth doctor`: is everything Berth stands on in place, and if not, what puts it there?
 
 mod checks;
+mod claims;
 mod vip;
 
 use std::io::{IsTerminal, Write};

@@ -1,9 +1,12 @@
-//! `berth explain`, `berth tree` and `berth vips`: what Berth thinks of a cluster, told and not carried out.
+//! `berth explain`, `berth tree` and the tables: what Berth thinks of an object, told and not carried out.
 //!
-//! They read with the rights of whoever asks and judge with the room's own code. Nothing is written.
+//! They read with the rights of whoever asks and judge with the rooms' own code. Nothing is written.
+
+mod claims;
 
 use std::io::Write;
 
+use ::capacity::facts::GroupKind;
 use ::vip::explain::{explain, tree};
 use api::reasons::vip::Reason;
 use clap::Args;
@@ -12,7 +15,11 @@ use kit::explain::{Explanation, Fact, Level, Node};
 use kube::Client;
 use serde::Serialize;
 
+pub use claims::{claims, hosts};
+
+use crate::claims::YardOptions;
 use crate::cli::{ClusterOptions, Output, OutputOptions, WatchFilter};
+use crate::groups::{self, GroupOptions};
 use crate::look::{Look, Which, look};
 use crate::screen::{self, Screen};
 use crate::vip::JudgeOptions;
@@ -23,12 +30,21 @@ const API_VERSION: &str = "cli.berth.dev/v1";
 /// The role whose address is the endpoint.
 const CONTROL_PLANE: &str = "control-plane";
 
-/// Flags of `berth explain` and `berth tree`.
+/// Flags of `berth explain`.
+#[derive(Args, Debug)]
+pub struct ExplainOptions {
+    #[command(flatten)]
+    pub about: AboutOptions,
+    #[command(flatten)]
+    pub capacity: GroupOptions,
+}
+
+/// Flags of `berth tree`, and most of those of `berth explain`.
 #[derive(Args, Debug)]
 pub struct AboutOptions {
-    /// What to look at, for example cluster/prod
+    /// What to look at, for example cluster/prod, hostclaim/web-1 or machineset/workers
     #[arg(value_name = "KIND/NAME", value_parser = subject)]
-    pub name: String,
+    pub subject: Subject,
     #[command(flatten)]
     pub cluster: ClusterOptions,
     /// Namespace of the object (default: the one of the kubeconfig)
@@ -41,21 +57,49 @@ pub struct AboutOptions {
     pub judge: JudgeOptions,
     #[command(flatten)]
     pub watch_filter: WatchFilter,
+    #[command(flatten)]
+    pub yard: YardOptions,
+}
+
+/// An object that can be explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The Cluster of this name.
+    Cluster(String),
+    /// The HostClaim of this name.
+    Claim(String),
+    /// The group of machines of this name, of any of these kinds.
+    Group(Vec<GroupKind>, String),
+}
+
+/// Flags of the tables.
+#[derive(Args, Debug)]
+pub struct ListOptions {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Only objects in this namespace (default: the one of the kubeconfig)
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// Objects in all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+impl ListOptions {
+    /// The namespace to look into; none for all.
+    fn namespace(&self, client: &Client) -> Option<String> {
+        let here = || self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        (!self.all_namespaces).then(here)
+    }
 }
 
 /// Flags of `berth vips`.
 #[derive(Args, Debug)]
 pub struct VipsOptions {
     #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Only clusters in this namespace (default: the one of the kubeconfig)
-    #[arg(short, long, value_name = "NAME")]
-    pub namespace: Option<String>,
-    /// Clusters in all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub all_namespaces: bool,
-    #[command(flatten)]
-    pub output: OutputOptions,
+    pub list: ListOptions,
     // The heading stays for whatever comes after it.
     #[command(flatten, next_help_heading = "As the operator runs")]
     pub judge: JudgeOptions,
@@ -63,55 +107,85 @@ pub struct VipsOptions {
     pub watch_filter: WatchFilter,
 }
 
-/// Reads `cluster/<name>`, with the kind in any of the ways kubectl knows it.
-fn subject(text: &str) -> Result<String, String> {
+/// Reads `<kind>/<name>`, with the kind in any of the ways kubectl knows it.
+fn subject(text: &str) -> Result<Subject, String> {
     let Some((kind, name)) = text.split_once('/') else {
-        return Err(format!("expected KIND/NAME, for example cluster/{text}"));
+        return Err(format!("expected KIND/NAME, for example cluster/{text} or hostclaim/{text}"));
     };
-    let known = ["cluster", "clusters", "cluster.cluster.x-k8s.io", "clusters.cluster.x-k8s.io"];
-    if !known.contains(&kind.to_lowercase().as_str()) {
-        return Err(format!("the kind `{kind}` is not known here; known is: cluster"));
-    }
+    let lower = kind.to_lowercase();
+    let (word, group) = lower.split_once('.').unwrap_or((&lower, ""));
+    let owned = name.to_owned();
+    let subject = match (word.strip_suffix('s').unwrap_or(word), group) {
+        ("cluster", "" | "cluster.x-k8s.io") => Subject::Cluster(owned),
+        ("hostclaim", "" | "metal3.io") | ("hc", "") => Subject::Claim(owned),
+        ("machineset", "") => Subject::Group(vec![GroupKind::OpenShiftSet, GroupKind::Set], owned),
+        ("machineset", "machine.openshift.io") => Subject::Group(vec![GroupKind::OpenShiftSet], owned),
+        ("machineset", "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Set], owned),
+        ("machinedeployment", "" | "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Deployment], owned),
+        _ => {
+            return Err(format!(
+                "the kind `{kind}` is not known here; known are: cluster, hostclaim, machineset, machinedeployment"
+            ));
+        }
+    };
     name.parse::<api::names::DnsSubdomain>().map_err(|error| error.to_string())?;
-    Ok(name.to_owned())
+    Ok(subject)
 }
 
-/// Explains a cluster.
-pub async fn about(options: AboutOptions) -> anyhow::Result<()> {
-    let (look, config) = (see(&options, "explain").await?, options.judge.config(&options.watch_filter));
+/// Explains an object.
+pub async fn about(options: ExplainOptions) -> anyhow::Result<()> {
+    let ExplainOptions { about: options, capacity } = options;
+    let show = |told: &Explanation| {
+        print(options.output.output, "Explanation", told, |screen| screen::explanation(screen, told))
+    };
+    let name = match &options.subject {
+        Subject::Cluster(name) => name,
+        Subject::Claim(name) => {
+            let client = connect(&options.cluster).await?;
+            return show(&claims::about(&client, &options, name).await?);
+        }
+        Subject::Group(kinds, name) => {
+            let namespace = options.namespace.as_deref();
+            let (filter, output) = (&options.watch_filter, options.output.output);
+            return groups::about(&options.cluster, namespace, kinds, name, &capacity, filter, output).await;
+        }
+    };
+    let client = connect(&options.cluster).await?;
+    let (look, config) = (see(&client, &options, name, "explain").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
-    for cluster in &look.clusters {
-        let told = explain(&look.sight, cluster, &config, now);
-        print(options.output.output, "Explanation", &told, |screen| screen::explanation(screen, &told))?;
-    }
-    Ok(())
+    look.clusters.iter().try_for_each(|cluster| show(&explain(&look.sight, cluster, &config, now)))
 }
 
-/// Draws a cluster as a tree.
+/// Draws an object as a tree.
 pub async fn draw(options: AboutOptions) -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Tree<'a> {
         root: &'a Node,
     }
-    let (look, config) = (see(&options, "tree").await?, options.judge.config(&options.watch_filter));
+    let show = |root: &Node| print(options.output.output, "Tree", &Tree { root }, |screen| screen::tree(screen, root));
+    let client = connect(&options.cluster).await?;
+    let name = match &options.subject {
+        Subject::Cluster(name) => name,
+        Subject::Claim(name) => return show(&claims::draw(&client, &options, name).await?),
+        Subject::Group(..) => {
+            anyhow::bail!("only clusters and hostclaims are drawn; see `berth explain` for groups of machines")
+        }
+    };
+    let (look, config) = (see(&client, &options, name, "tree").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
-    for cluster in &look.clusters {
-        let root = tree(&look.sight, cluster, &config, now);
-        print(options.output.output, "Tree", &Tree { root: &root }, |screen| screen::tree(screen, &root))?;
-    }
-    Ok(())
+    look.clusters.iter().try_for_each(|cluster| show(&tree(&look.sight, cluster, &config, now)))
 }
 
 /// Lists the addresses of clusters.
 pub async fn vips(options: VipsOptions) -> anyhow::Result<()> {
-    let client = connect(&options.cluster).await?;
-    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-    let which = if options.all_namespaces { Which::All } else { Which::In(&namespace) };
+    let client = connect(&options.list.cluster).await?;
+    let namespace = options.list.namespace(&client);
+    let which = namespace.as_deref().map_or(Which::All, Which::In);
     let (look, config) = (look(&client, &which, "vips").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
     let items: Vec<Vip> =
         look.clusters.iter().flat_map(|cluster| rows(&explain(&look.sight, cluster, &config, now))).collect();
-    print(options.output.output, "VipList", &Vips { items: &items }, |screen| vips_screen(screen, &items))
+    print(options.list.output.output, "VipList", &Vips { items: &items }, |screen| vips_screen(screen, &items))
 }
 
 /// The addresses of clusters.
@@ -190,17 +264,18 @@ fn vips_screen(screen: Screen, items: &[Vip]) -> String {
     screen::table(screen, ["CLUSTER", "ROLE", "ADDRESS", "POOL", "STATE"], &rows)
 }
 
-async fn see(options: &AboutOptions, command: &str) -> anyhow::Result<Look> {
-    let client = connect(&options.cluster).await?;
+async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<Look> {
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-    look(&client, &Which::One(&namespace, &options.name), command).await
+    look(client, &Which::One(&namespace, name), command).await
 }
 
-async fn connect(cluster: &ClusterOptions) -> anyhow::Result<Client> {
+/// A client with the rights of whoever asks.
+pub async fn connect(cluster: &ClusterOptions) -> anyhow::Result<Client> {
     crate::connect(cluster, concat!("berth-explain/", env!("CARGO_PKG_VERSION"))).await
 }
 
-fn print<T: Serialize>(
+/// Prints a document, or what people read of it.
+pub fn print<T: Serialize>(
     output: Output,
     kind: &'static str,
     value: &T,

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use kit::admission::{Service, configuration};
+use kit::admission::{Service, mutating, validating};
 use kit::rights::{Reach, rules};
 use serde::Serialize;
 
@@ -34,11 +34,15 @@ pub fn rbac(options: &GenerateOptions) -> anyhow::Result<()> {
     deliver(options, &files)
 }
 
-/// The admission webhook configuration, addressed to the Service `berth-webhook` in `berth-system`.
+/// The admission webhook configurations, addressed to the Service `berth-webhook` in `berth-system`.
 pub fn webhooks(options: &GenerateOptions) -> anyhow::Result<()> {
     let service = Service { name: "berth-webhook", namespace: api::names::SYSTEM_NAMESPACE };
-    let configuration = configuration(rooms::webhooks(), service);
-    deliver(options, &BTreeMap::from([("files/webhooks.yaml".to_owned(), yaml(&configuration)?)]))
+    let mut documents = vec![yaml(&validating(rooms::webhooks(), service))?];
+    let defaults = mutating(rooms::webhooks(), service);
+    if defaults.webhooks.as_ref().is_some_and(|webhooks| !webhooks.is_empty()) {
+        documents.push(yaml(&defaults)?);
+    }
+    deliver(options, &BTreeMap::from([("files/webhooks.yaml".to_owned(), documents.join("---\n"))]))
 }
 
 fn yaml(value: &impl Serialize) -> anyhow::Result<String> {

@@ -1,15 +1,20 @@
 //! Reads what a command needs, once, with the rights of whoever asks, and says what those rights do not cover.
 
-use ::vip::explain::{Extent, Lists, Part, Sight, Unseen};
+mod claims;
+
+use ::vip::explain::{Lists, Part, Sight};
 use anyhow::{Context, anyhow};
 use api::key::ObjectKey;
 use api::meta::{Versioned, View};
 use api::views::Cluster;
 use kit::clock::Clock;
+use kit::explain::{Extent, Unseen};
 use kit::kinds::{Kind, Kinds};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
+
+pub use claims::{claims, claims_alone, hosts};
 
 use crate::near;
 
@@ -24,7 +29,7 @@ pub struct Look {
     pub sight: Sight,
 }
 
-/// Which clusters are looked at.
+/// Which objects are looked at.
 pub enum Which<'a> {
     /// The one of this name in this namespace.
     One(&'a str, &'a str),
@@ -42,11 +47,11 @@ impl Which<'_> {
         }
     }
 
-    fn takes(&self, cluster: &Cluster) -> bool {
-        let here = cluster.metadata.namespace.as_deref();
+    /// Whether the object of this key is one of them.
+    pub fn takes(&self, key: &ObjectKey) -> bool {
         match self {
-            Self::One(namespace, name) => here == Some(*namespace) && cluster.metadata.name.as_deref() == Some(*name),
-            Self::In(namespace) => here == Some(*namespace),
+            Self::One(namespace, name) => key.namespace() == Some(*namespace) && key.name() == *name,
+            Self::In(namespace) => key.namespace() == Some(*namespace),
             Self::All => true,
         }
     }
@@ -68,19 +73,13 @@ pub async fn look(client: &Client, which: &Which<'_>, command: &str) -> anyhow::
         Box::pin(reader.list(Part::Namespaces)),
         Box::pin(reader.list(Part::Extensions)),
     )?;
-    let mut clusters: Listed<Cluster> = clusters;
+    let mut clusters: Listed<Cluster, Part> = clusters;
     let Some(kind) = clusters.kind.clone() else {
         return Err(anyhow!("the server does not know Clusters; install Cluster API, or choose another --context"));
     };
-    if let Which::One(namespace, name) = which
-        && !clusters.items.iter().any(|cluster| which.takes(cluster))
-    {
-        let found = reader.one(&kind, namespace, name).await?;
-        let missing = || missing(&clusters.items, &ObjectKey::namespaced(*namespace, *name), command);
-        let found = found.ok_or_else(missing)?;
-        clusters.items.push(found);
-    }
-    let mut chosen: Vec<Cluster> = clusters.items.iter().filter(|cluster| which.takes(cluster)).cloned().collect();
+    reader.complete(which, &kind, &mut clusters.items, &format!("{command} cluster")).await?;
+    let takes = |cluster: &&Cluster| which.takes(&ObjectKey::of(*cluster));
+    let mut chosen: Vec<Cluster> = clusters.items.iter().filter(takes).cloned().collect();
     chosen.sort_by_key(ObjectKey::of);
     let mut unseen = Vec::new();
     let lists = Lists {
@@ -100,28 +99,50 @@ pub async fn look(client: &Client, which: &Which<'_>, command: &str) -> anyhow::
 }
 
 /// What was read of one kind.
-struct Listed<K> {
+struct Listed<K, P> {
     kind: Option<Kind>,
     items: Vec<K>,
-    unseen: Option<Unseen>,
+    unseen: Option<Unseen<P>>,
 }
 
-impl<K> Listed<K> {
-    fn keep(self, unseen: &mut Vec<Unseen>) -> Vec<K> {
+impl<K, P> Listed<K, P> {
+    fn keep(self, unseen: &mut Vec<Unseen<P>>) -> Vec<K> {
         unseen.extend(self.unseen);
         self.items
     }
 }
 
-struct Reader<'a> {
-    client: &'a Client,
-    kinds: Kinds,
-    namespace: Option<&'a str>,
+/// Reads whole kinds, as far as the one who asks may.
+pub struct Reader<'a> {
+    /// The server.
+    pub client: &'a Client,
+    /// Which kinds it serves.
+    pub kinds: Kinds,
+    /// The namespace that matters most.
+    pub namespace: Option<&'a str>,
+}
+
+/// What was read of one kind, and what was not.
+pub struct Read<K> {
+    /// The kind at the version that is served; absent when it is not.
+    pub kind: Option<Kind>,
+    /// The objects.
+    pub items: Vec<K>,
+    /// How much could not be read, and why.
+    pub unseen: Option<(Extent, String)>,
 }
 
 impl Reader<'_> {
+    async fn list<K, P>(&self, part: P) -> anyhow::Result<Listed<K, P>>
+    where
+        K: View + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let Read { kind, items, unseen } = self.read().await?;
+        Ok(Listed { kind, items, unseen: unseen.map(|(extent, why)| Unseen { part, extent, why }) })
+    }
+
     /// Reads every object of a kind that this user may read: of all namespaces, or else of the one that matters.
-    async fn list<K>(&self, part: Part) -> anyhow::Result<Listed<K>>
+    pub async fn read<K>(&self) -> anyhow::Result<Read<K>>
     where
         K: View + Clone + DeserializeOwned + std::fmt::Debug,
     {
@@ -130,13 +151,12 @@ impl Reader<'_> {
         let served = self.kinds.first_served(&candidates).await;
         let Some(kind) = served.with_context(|| format!("asking the server for {}", any.kind))?.cloned() else {
             let why = format!("the server does not know {} ({}), so there is none", any.kind, any.group);
-            let unseen = Some(Unseen { part, extent: Extent::Absent, why });
-            return Ok(Listed { kind: None, items: Vec::new(), unseen });
+            return Ok(Read { kind: None, items: Vec::new(), unseen: Some((Extent::Absent, why)) });
         };
-        let (resource, name) = (kind.resource(), kind.definition());
+        let (resource, name) = (kind.resource(), plural(&kind));
         let failed = |error: kube::Error| anyhow!(error).context(format!("listing {name}"));
         match pages(Api::all_with(self.client.clone(), &resource)).await {
-            Ok(items) => return Ok(Listed { kind: Some(kind), items, unseen: None }),
+            Ok(items) => return Ok(Read { kind: Some(kind), items, unseen: None }),
             Err(error) if !is_forbidden(&error) => return Err(failed(error)),
             Err(_) => {}
         }
@@ -144,31 +164,62 @@ impl Reader<'_> {
             match pages(Api::namespaced_with(self.client.clone(), namespace, &resource)).await {
                 Ok(items) => {
                     let why = format!("you may not list {name} in all namespaces: only those in {namespace} were read");
-                    let unseen = Some(Unseen { part, extent: Extent::Elsewhere, why });
-                    return Ok(Listed { kind: Some(kind), items, unseen });
+                    return Ok(Read { kind: Some(kind), items, unseen: Some((Extent::Elsewhere, why)) });
                 }
                 Err(error) if !is_forbidden(&error) => return Err(failed(error)),
                 Err(_) => {}
             }
         }
         let why = format!("you may not list {name}: ask for that right, or look with another --context");
-        Ok(Listed { kind: Some(kind), items: Vec::new(), unseen: Some(Unseen { part, extent: Extent::All, why }) })
+        Ok(Read { kind: Some(kind), items: Vec::new(), unseen: Some((Extent::All, why)) })
     }
 
-    /// Reads one cluster that no list showed.
-    async fn one(&self, kind: &Kind, namespace: &str, name: &str) -> anyhow::Result<Option<Cluster>> {
-        let api: Api<Versioned<Cluster>> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource());
+    /// Adds the one object that is asked for, where no list showed it.
+    async fn complete<K>(&self, which: &Which<'_>, kind: &Kind, items: &mut Vec<K>, command: &str) -> anyhow::Result<()>
+    where
+        K: View + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let Which::One(namespace, name) = which else { return Ok(()) };
+        if items.iter().any(|item| which.takes(&ObjectKey::of(item))) {
+            return Ok(());
+        }
+        let Some(found) = self.one(kind, namespace, name).await? else {
+            return Err(missing(items, kind, &ObjectKey::namespaced(*namespace, *name), command));
+        };
+        items.push(found);
+        Ok(())
+    }
+
+    /// Reads one object that no list showed.
+    async fn one<K>(&self, kind: &Kind, namespace: &str, name: &str) -> anyhow::Result<Option<K>>
+    where
+        K: View + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let api: Api<Versioned<K>> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource());
         match api.get_opt(name).await {
-            Ok(found) => Ok(found.map(|Versioned(cluster)| cluster)),
+            Ok(found) => Ok(found.map(|Versioned(object)| object)),
             Err(error) if is_forbidden(&error) => {
-                let what = kind.definition();
+                let what = plural(kind);
                 Err(anyhow!(
                     "you may not get {what} in the namespace {namespace}; see `kubectl auth can-i get {what} -n {namespace}`"
                 ))
             }
-            Err(error) => Err(anyhow!(error).context(format!("reading the Cluster {namespace}/{name}"))),
+            Err(error) => Err(anyhow!(error).context(format!("reading the {} {namespace}/{name}", kind.kind))),
         }
     }
+}
+
+/// Every object of a kind; `None` when the server does not know the kind.
+///
+/// # Errors
+/// When the server does not answer, or refuses.
+pub async fn every<K>(client: &Client) -> Result<Option<Vec<K>>, Box<kube::Error>>
+where
+    K: View + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let versions = Kind::of::<K>().at(K::VERSIONS);
+    let Some(kind) = Kinds::new(client.clone()).first_served(&versions).await?.cloned() else { return Ok(None) };
+    pages(Api::all_with(client.clone(), &kind.resource())).await.map(Some).map_err(Box::new)
 }
 
 async fn pages<K>(api: Api<Versioned<K>>) -> Result<Vec<K>, kube::Error>
@@ -187,13 +238,18 @@ where
     }
 }
 
+/// A kind as kubectl names it; kinds of the core have no group.
+fn plural(kind: &Kind) -> String {
+    kind.definition().trim_end_matches('.').to_owned()
+}
+
 fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
-/// There is no such cluster, but perhaps one that was meant.
-fn missing(clusters: &[Cluster], key: &ObjectKey, command: &str) -> anyhow::Error {
-    let keys: Vec<ObjectKey> = clusters.iter().map(ObjectKey::of).collect();
+/// There is no such object, but perhaps one that was meant.
+fn missing<K: View>(items: &[K], kind: &Kind, key: &ObjectKey, command: &str) -> anyhow::Error {
+    let keys: Vec<ObjectKey> = items.iter().map(ObjectKey::of).collect();
     let (namespace, name) = (key.namespace().unwrap_or_default(), key.name());
     let elsewhere = keys.iter().find(|other| other.name() == name);
     let here = keys.iter().filter(|other| other.namespace() == key.namespace()).map(ObjectKey::name);
@@ -201,11 +257,12 @@ fn missing(clusters: &[Cluster], key: &ObjectKey, command: &str) -> anyhow::Erro
         let name = near::nearest(name, here)?;
         Some(ObjectKey::namespaced(namespace, name))
     });
+    let what = &kind.kind;
     match meant {
         Some(meant) => {
             let (namespace, name) = (meant.namespace().unwrap_or_default(), meant.name());
-            anyhow!("there is no Cluster {key}; perhaps you mean `berth {command} cluster/{name} -n {namespace}`")
+            anyhow!("there is no {what} {key}; perhaps you mean `berth {command}/{name} -n {namespace}`")
         }
-        None => anyhow!("there is no Cluster {key}; see `kubectl get clusters.cluster.x-k8s.io -A`"),
+        None => anyhow!("there is no {what} {key}; see `kubectl get {} -A`", plural(kind)),
     }
 }

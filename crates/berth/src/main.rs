@@ -1,10 +1,12 @@
 //! `berth`: one operator that gives every Cluster API machine and cluster its place on infrastructure.
 
+mod capacity;
 mod claims;
 mod cli;
 mod doctor;
 mod explain;
 mod generate;
+mod groups;
 mod look;
 mod near;
 mod registration;
@@ -37,9 +39,12 @@ fn main() -> ExitCode {
         Command::Run(options) => on_runtime(run::run(*options)),
         Command::Doctor(options) => on_runtime(doctor::doctor(options)),
         Command::Unregister(options) => on_runtime(registration::unregister(options)),
-        Command::Explain(options) => on_runtime(explain::about(options)),
+        Command::Explain(options) => on_runtime(explain::about(*options)),
         Command::Tree(options) => on_runtime(explain::draw(options)),
         Command::Vips(options) => on_runtime(explain::vips(options)),
+        Command::Hosts(options) => on_runtime(explain::hosts(options)),
+        Command::Claims(options) => on_runtime(explain::claims(options)),
+        Command::Capacity(options) => on_runtime(groups::list(options)),
         Command::Crds(options) => finish(generate::crds(&options)),
         Command::Rbac(options) => finish(generate::rbac(&options)),
         Command::Webhooks(options) => finish(generate::webhooks(&options)),

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use api::key::ObjectKey;
-use api::meta::{Versioned, View};
 use api::views::ClusterClass;
 use kit::kinds::{Kind, Kinds};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Preconditions};
+use kube::api::{Api, DeleteParams, DynamicObject, Preconditions};
 use kube::runtime::wait::await_condition;
 use kube::runtime::wait::conditions::is_deleted;
 use kube::{Client, ResourceExt};
@@ -18,8 +17,6 @@ use crate::cli::UnregisterOptions;
 
 /// How long a deleted ExtensionConfig may take to go.
 const GONE: Duration = Duration::from_secs(60);
-/// Classes read at once.
-const PAGE: u32 = 100;
 
 /// ExtensionConfigs at whichever version is served; none without Cluster API.
 pub async fn configs(client: &Client) -> Result<Option<Api<DynamicObject>>, Box<kube::Error>> {
@@ -36,18 +33,7 @@ pub async fn configs(client: &Client) -> Result<Option<Api<DynamicObject>>, Box<
 
 /// Every ClusterClass that Cluster API knows.
 pub async fn classes(client: &Client) -> Result<Vec<ClusterClass>, Box<kube::Error>> {
-    let versions = Kind::of::<ClusterClass>().at(ClusterClass::VERSIONS);
-    let Some(kind) = Kinds::new(client.clone()).first_served(&versions).await?.cloned() else { return Ok(Vec::new()) };
-    let api: Api<Versioned<ClusterClass>> = Api::all_with(client.clone(), &kind.resource());
-    let (mut all, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
-    loop {
-        let page = api.list(&params).await.map_err(Box::new)?;
-        all.extend(page.items.into_iter().map(|class| class.0));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(all),
-        }
-    }
+    Ok(crate::look::every(client).await?.unwrap_or_default())
 }
 
 /// The classes that name a handler of this ExtensionConfig, each with those handlers.

@@ -7,7 +7,7 @@ use kit::rights::Right;
 use crate::Usage;
 use crate::cli::RunOptions;
 use crate::serving::Listener;
-use crate::{claims, vip};
+use crate::{capacity, claims, vip};
 
 /// Every room's name; those without an entry in [`BUILT`] are refused by name.
 pub const NAMES: [&str; 6] = ["vip", "claims", "machines", "hosts", "capacity", "clusters"];
@@ -22,10 +22,10 @@ pub struct Room {
     pub mount: fn(&Manager, &RunOptions) -> anyhow::Result<Vec<Listener>>,
     /// What its parts ask of the API server.
     pub rights: &'static [&'static [Right]],
-    /// What it checks at admission.
-    pub webhooks: &'static [Webhook],
-    /// Adds those checks.
-    pub admit: fn(Admission) -> Admission,
+    /// What its parts do at admission.
+    pub webhooks: &'static [&'static [Webhook]],
+    /// Adds that; with a manager when the room runs, so that it can look at what it follows anyway.
+    pub admit: fn(Admission, Option<&Manager>) -> anyhow::Result<Admission>,
 }
 
 /// The rooms of this build.
@@ -36,15 +36,23 @@ pub const BUILT: &[Room] = &[
         mount: vip::mount,
         rights: &[::vip::rights::RIGHTS],
         webhooks: &[],
-        admit: |admission| admission,
+        admit: |admission, _| Ok(admission),
     },
     Room {
         name: "claims",
         check: |_| Ok(()),
         mount: claims::mount,
         rights: &[claim_kind::rights::RIGHTS, ::claims::rights::RIGHTS],
-        webhooks: claim_kind::admit::WEBHOOKS,
-        admit: claim_kind::admit::register,
+        webhooks: &[claim_kind::admit::WEBHOOKS, ::claims::admit::WEBHOOKS],
+        admit: claims::admit,
+    },
+    Room {
+        name: "capacity",
+        check: capacity::check,
+        mount: capacity::mount,
+        rights: &[::capacity::rights::RIGHTS],
+        webhooks: &[::capacity::admit::WEBHOOKS],
+        admit: |admission, _| Ok(::capacity::admit::register(admission)),
     },
 ];
 
@@ -82,12 +90,15 @@ pub fn rights() -> Vec<&'static Right> {
 
 /// Every admission webhook of every room of this build.
 pub fn webhooks() -> impl Iterator<Item = &'static Webhook> {
-    BUILT.iter().flat_map(|room| room.webhooks)
+    BUILT.iter().flat_map(|room| room.webhooks.iter().copied().flatten())
 }
 
 /// Admission for every room of this build, whichever rooms run: a check does not depend on who acts on the object.
-pub fn admission() -> Admission {
-    BUILT.iter().fold(Admission::new(), |admission, room| (room.admit)(admission))
+pub fn admission(manager: &Manager, running: &[&'static Room]) -> anyhow::Result<Admission> {
+    BUILT.iter().try_fold(Admission::new(), |admission, room| {
+        let runs = running.iter().any(|other| other.name == room.name);
+        (room.admit)(admission, runs.then_some(manager))
+    })
 }
 
 #[cfg(test)]

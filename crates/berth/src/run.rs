@@ -56,7 +56,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let namespace = own_namespace(&client, &options);
     let mut certificates = Certificates::new(&manager, &options, &namespace);
     if let Some(address) = plan.webhooks {
-        serving::admission(&mut certificates, &served, address).await?;
+        serving::admission(&mut certificates, &served, address, &plan.rooms).await?;
     }
     if let Some(terms) = plan.terms {
         stand(&manager, namespace.clone(), instance, terms);
@@ -88,12 +88,7 @@ struct Plan {
 
 impl Plan {
     fn new(options: &RunOptions) -> Result<Self, Usage> {
-        if let Some((flag, room)) = options.later.refused() {
-            return Err(Usage(format!("{flag}: needs {room}, which is not built yet")));
-        }
-        if let Some(gate) = options.feature_gates.iter().find(|gate| !gate.is_empty()) {
-            return Err(Usage(format!("--feature-gates: `{gate}`: this build has no feature gates")));
-        }
+        crate::capacity::gates(options)?;
         for point in &options.fault {
             if !cfg!(debug_assertions) {
                 return Err(Usage("--fault: fault points exist only in builds with debug assertions".to_owned()));

@@ -72,6 +72,13 @@ impl Screen {
     }
 }
 
+/// One paragraph of text.
+pub fn text(screen: Screen, text: &str) -> String {
+    let mut out = String::new();
+    screen.paragraph(&mut out, "", "", 0, text);
+    out
+}
+
 /// How many columns a text takes.
 fn columns(text: &str) -> usize {
     text.chars().count()

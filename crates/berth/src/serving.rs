@@ -10,7 +10,7 @@ use kit::manager::{Manager, Stage};
 use kit::serve::{self, Failure, ServeMetrics, Server, Tls};
 
 use crate::cli::RunOptions;
-use crate::rooms;
+use crate::rooms::{self, Room};
 
 /// What a room serves to others than the API server's admission.
 pub struct Listener {
@@ -103,10 +103,11 @@ pub async fn admission(
     certificates: &mut Certificates<'_>,
     metrics: &ServeMetrics,
     address: SocketAddr,
+    running: &[&'static Room],
 ) -> anyhow::Result<()> {
     let listener = Listener {
         options: serve::Options::new("webhooks", address),
-        router: rooms::admission().router()?,
+        router: rooms::admission(certificates.manager, running)?.router()?,
         on_failure: Box::new(kit::admission::failure_answer),
         gate: "webhook certificate",
         cert_dir: certificates.options.webhook_cert_dir.clone(),

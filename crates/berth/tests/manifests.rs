@@ -38,6 +38,12 @@ fn only<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     found[0]
 }
 
+/// The object of a kind and name.
+fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let found = of_kind(objects, kind).into_iter().find(|object| object["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("deploy/berth.yaml holds no {kind} {name}"))
+}
+
 /// Applies an object without storing it and returns what would have been stored.
 async fn dry_run(client: &kube::Client, object: &Value) -> kube::Result<DynamicObject> {
     let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
@@ -125,14 +131,16 @@ fn generated_files_reach_the_manifests_unchanged() {
 
     for (file, kind) in [("cluster-rules.yaml", "ClusterRole"), ("namespace-rules.yaml", "Role")] {
         let rules: Value = serde_saphyr::from_str(&read(&format!("chart/files/rbac/{file}"))).unwrap();
-        assert_eq!(only(&objects, kind)["rules"], rules, "{file}");
+        assert_eq!(named(&objects, kind, "berth")["rules"], rules, "{file}");
         assert!(!rules.as_array().unwrap().is_empty(), "{file} grants nothing");
     }
 
     for config in documents("chart/files/webhooks.yaml") {
         let found = only(&objects, text(&config, "/kind"));
         let hooks = |c: &Value| c["webhooks"].as_array().cloned().unwrap_or_default();
-        let (from, to) = (hooks(&config), hooks(found));
+        // Checks of foreign kinds are off unless capacity.webhook is set.
+        let foreign = |hook: &Value| text(hook, "/clientConfig/service/path").starts_with("/validate/capacity/");
+        let (from, to) = (hooks(&config).into_iter().filter(|hook| !foreign(hook)).collect::<Vec<_>>(), hooks(found));
         assert_eq!(from.len(), to.len());
         for (from, to) in from.into_iter().zip(to) {
             assert_eq!(from["name"], to["name"]);
@@ -154,7 +162,13 @@ fn no_role_grants_everything_or_lists_secrets_everywhere() {
             for field in ["apiGroups", "resources", "verbs", "nonResourceURLs"] {
                 assert!(!has(field, "*"), "a wildcard in {rule}");
             }
-            let wide = role["kind"] == "ClusterRole" && has("resources", "secrets");
+            // The site binds this one, in the namespaces of the hosts, whose Secrets are theirs.
+            let bound_by_the_site = role["metadata"]["name"] == "berth-host-admin";
+            // The room claims copies Secrets of tenants, whose namespaces nobody can name beforehand, to their hosts.
+            let copies = json!({"apiGroups": [""], "resources": ["secrets"],
+                "verbs": ["create", "delete", "get", "list", "patch", "watch"]});
+            let ours = role["metadata"]["name"] == "berth" && *rule == copies;
+            let wide = role["kind"] == "ClusterRole" && has("resources", "secrets") && !bound_by_the_site && !ours;
             assert!(!(wide && (has("verbs", "list") || has("verbs", "watch"))), "all Secrets can be read: {rule}");
         }
     }

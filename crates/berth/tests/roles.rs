@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -133,6 +133,12 @@ async fn the_rendered_manifest_runs_with_the_rendered_rights() {
     .await;
     let hooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     eventually("the authority is injected", &mut berth, async || {
+        let config = hooks.get("berth").await.unwrap();
+        config.webhooks?.iter().all(|hook| hook.client_config.ca_bundle.is_some()).then_some(())
+    })
+    .await;
+    let hooks: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    eventually("the authority is injected into those that fill in defaults", &mut berth, async || {
         let config = hooks.get("berth").await.unwrap();
         config.webhooks?.iter().all(|hook| hook.client_config.ca_bundle.is_some()).then_some(())
     })

@@ -132,6 +132,8 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
 
     crate::vip::tell(&mut story, world, &client, dir).await?;
 
+    crate::claims::tell(&mut story, world, program, &client, dir).await?;
+
     story
         .tell("berth doctor finds nothing wrong", &log, async {
             let kubeconfig = world.plane()?.kubeconfig_path();
@@ -159,6 +161,7 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
     story.line("Next:");
     story.line("  make sandbox                    the same world, kept running");
     story.line("  make sandbox WITH=capi,ipam     with the real Cluster API managers, for clusters of your own");
+    story.line("  make sandbox WITH=hosts         with hosts that can be claimed");
     story.line("  make test                       everything that is promised, checked");
     Ok(())
 }

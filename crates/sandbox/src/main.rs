@@ -5,6 +5,7 @@
 )]
 
 mod berth;
+mod claims;
 mod demo;
 mod parts;
 mod story;

@@ -1,11 +1,13 @@
 //! Everything that was started, in the order it must be stopped in.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
 use serde_json::json;
 use sim::dock::extension;
+use sim::metal::Machines;
 use sim::plane::{Manager, Options, Plane, PlaneError};
 use tokio::task::JoinHandle;
 
@@ -80,14 +82,15 @@ impl World {
         self.managers.last_mut().map(|(_, manager)| manager).context("a manager was just started")
     }
 
-    /// Starts the host simulator and makes hosts for it in the namespace [`HOSTS`].
-    pub async fn start_hosts(&mut self, count: usize) -> Result<()> {
+    /// Starts the host simulator and makes hosts for it in the namespace [`HOSTS`]; returns the machines behind them.
+    pub async fn start_hosts(&mut self, count: usize) -> Result<Arc<Machines>> {
         let client = self.plane()?.client().await?;
         sim::plane::install_crds(&client, sim::metal::kinds::definitions()).await?;
         sim::metal::seed::hosts(&client, HOSTS, count, false).await?;
         let simulator = sim::metal::Simulator::new(client, sim::metal::Settings::default());
+        let machines = simulator.machines();
         self.hosts = Some(tokio::spawn(simulator.run()));
-        Ok(())
+        Ok(machines)
     }
 
     /// Registers Berth's hooks with Cluster API, by address, and names the handlers it found.

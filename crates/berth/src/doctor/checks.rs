@@ -1,6 +1,10 @@
 //! The checks themselves. Each only reads.
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
     SubjectAccessReviewSpec,
@@ -13,7 +17,7 @@ use kit::rights::Reach;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::{Check, Level, vip};
+use super::{Check, Level, claims, vip};
 use crate::rooms;
 
 /// The oldest server whose fields we rely on.
@@ -30,6 +34,7 @@ pub async fn all(client: &Client, namespace: &str) -> Vec<Check> {
         checks.push(webhooks(client).await);
         checks.push(leadership(client, namespace).await);
         checks.extend(vip::all(client).await);
+        checks.extend(claims::all(client).await);
     }
     checks
 }
@@ -141,16 +146,26 @@ async fn allowed(client: &Client, user: Option<&str>, attributes: ResourceAttrib
 
 async fn webhooks(client: &Client) -> Check {
     let fix = "berth webhooks | kubectl apply -f -   (the chart does this and fills in the certificate authority)";
-    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    let configuration = match configurations.get_opt("berth").await {
-        Ok(Some(configuration)) => configuration,
-        Ok(None) => return Check::warn("webhooks", "none: mistakes show up as conditions only, after the fact", fix),
-        Err(error) => return Check::warn("webhooks", format!("cannot be read: {}", chain(&error)), fix),
+    let checks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let defaults: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let (checks, defaults) = match (checks.get_opt("berth").await, defaults.get_opt("berth").await) {
+        (Ok(Some(checks)), Ok(Some(defaults))) => (checks, defaults),
+        (Ok(None), Ok(None)) => {
+            return Check::warn("webhooks", "none: mistakes show up as conditions only, after the fact", fix);
+        }
+        (Ok(None), Ok(Some(_))) => return Check::warn("webhooks", "those that check objects are missing", fix),
+        (Ok(Some(_)), Ok(None)) => return Check::warn("webhooks", "those that fill in defaults are missing", fix),
+        (Err(error), _) | (_, Err(error)) => {
+            return Check::warn("webhooks", format!("cannot be read: {}", chain(&error)), fix);
+        }
     };
-    let hooks = configuration.webhooks.unwrap_or_default();
-    let untrusted = hooks.iter().filter(|hook| hook.client_config.ca_bundle.as_ref().is_none_or(|b| b.0.is_empty()));
-    let names: Vec<&str> = untrusted.map(|hook| hook.name.as_str()).collect();
+    let checks = checks.webhooks.into_iter().flatten().map(|hook| (hook.name, hook.client_config));
+    let defaults = defaults.webhooks.into_iter().flatten().map(|hook| (hook.name, hook.client_config));
+    let hooks: Vec<(String, WebhookClientConfig)> = checks.chain(defaults).collect();
+    let untrusted = hooks.iter().filter(|(_, config)| config.ca_bundle.as_ref().is_none_or(|b| b.0.is_empty()));
+    let names: BTreeSet<&str> = untrusted.map(|(name, _)| name.as_str()).collect();
     if !names.is_empty() {
+        let names: Vec<&str> = names.into_iter().collect();
         let fix = "start Berth with --webhook-self-signed, or let cert-manager inject the authority";
         return Check::fail("webhooks", format!("no certificate authority in: {}", names.join(", ")), fix);
     }

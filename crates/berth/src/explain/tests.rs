@@ -1,5 +1,7 @@
 //! Every screen, at the width of a phone, of a page and of a wall.
 
+mod claims;
+
 use ::vip::config::Config;
 use ::vip::explain::{Extent, Lists, Part, Sight, Unseen};
 use kit::clock::Clock;
@@ -223,7 +225,10 @@ fn what_others_wrote_cannot_move_the_cursor() {
 #[test]
 fn a_subject_is_a_known_kind_and_a_name() {
     for good in ["cluster/prod", "Clusters/prod", "clusters.cluster.x-k8s.io/prod"] {
-        assert_eq!(subject(good), Ok("prod".to_owned()));
+        assert_eq!(subject(good), Ok(Subject::Cluster("prod".to_owned())));
+    }
+    for good in ["hostclaim/web", "hc/web", "HostClaims.metal3.io/web"] {
+        assert_eq!(subject(good), Ok(Subject::Claim("web".to_owned())));
     }
     for (bad, says) in [
         ("prod", "cluster/prod"),
@@ -241,5 +246,6 @@ fn without_flags_clusters_are_judged_as_by_an_operator_without_flags() {
     use clap::Parser;
     let cli = crate::cli::Cli::parse_from(["berth", "explain", "cluster/prod"]);
     let crate::cli::Command::Explain(options) = cli.command else { panic!("not explain") };
-    assert_eq!(options.judge.config(&options.watch_filter), Config::default());
+    assert_eq!(options.about.judge.config(&options.about.watch_filter), Config::default());
+    assert_eq!(options.about.yard.settings(), ::claims::yard::Settings::default());
 }

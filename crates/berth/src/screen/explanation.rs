@@ -8,8 +8,38 @@ use super::{Screen, columns, plain, wrap};
 
 /// Candidates that can be used are shown up to this many.
 const FIT: usize = 20;
-/// Candidates that cannot be used are shown up to this many, the nearest misses first.
-const MISSED: usize = 10;
+
+/// How candidates of a kind are spoken of.
+struct Words {
+    /// What those are called that can be used.
+    fit: &'static str,
+    /// What those are called that can be used and are not shown.
+    more: &'static str,
+    /// What those are called that cannot be used and are not shown.
+    more_missed: &'static str,
+    /// Candidates that cannot be used are shown up to this many, the nearest misses first.
+    missed: usize,
+    /// Whether they are of several kinds, and how much is left of each matters.
+    counted: bool,
+}
+
+const POOLS: Words = Words {
+    fit: "pools can be asked",
+    more: "more can be asked",
+    more_missed: "more cannot be asked",
+    missed: 10,
+    counted: true,
+};
+
+const HOSTS: Words =
+    Words { fit: "hosts fit", more: "more fit", more_missed: "more do not fit", missed: 40, counted: false };
+
+impl Words {
+    fn of(candidates: &[Candidate]) -> &'static Self {
+        let hosts = candidates.iter().all(|candidate| candidate.object.kind == "BareMetalHost");
+        if hosts { &HOSTS } else { &POOLS }
+    }
+}
 
 /// Draws an explanation.
 pub fn explanation(screen: Screen, told: &Explanation) -> String {
@@ -73,27 +103,32 @@ fn candidates(screen: Screen, out: &mut String, all: &[Candidate]) {
         return;
     }
     let (fit, missed): (Vec<&Candidate>, Vec<&Candidate>) = all.iter().partition(|candidate| candidate.rank.is_some());
-    let shown: Vec<Row> = fit.iter().take(FIT).chain(missed.iter().take(MISSED)).map(|c| Row::of(c)).collect();
-    *out += &format!("  {} of {} pools can be asked\n", fit.len(), all.len());
+    let words = Words::of(all);
+    let shown = fit.iter().take(FIT).chain(missed.iter().take(words.missed));
+    let shown: Vec<Row> = shown.map(|candidate| Row::of(candidate, words)).collect();
+    *out += &format!("  {} of {} {}\n", fit.len(), all.len(), words.fit);
     let widest = |part: fn(&Row) -> &str| shown.iter().map(|row| columns(part(row))).max().unwrap_or_default();
     let (rank, name, left) = (widest(|r| &r.rank), widest(|r| &r.name), widest(|r| &r.left));
-    let indent = 4 + rank + 2 + name + 2 + left + 2;
+    let gap = if left > 0 { "  " } else { "" };
+    let indent = 4 + rank + 2 + name + 2 + left + gap.len();
     // One form for all rows, so that the eye finds the same thing at the same place.
     let beside = shown.iter().all(|row| screen.has_room(indent, &row.detail));
     for row in &shown {
         if beside {
-            let first = format!("    {:>rank$}  {:name$}  {:>left$}  ", row.rank, row.name, row.left);
+            let first = format!("    {:>rank$}  {:name$}  {:>left$}{gap}", row.rank, row.name, row.left);
             row.detail(screen, out, &first, indent);
         } else {
             let indent = 4 + rank + 2;
             *out += &format!("    {:>rank$}  {}\n", row.rank, row.name);
             let rest = " ".repeat(indent);
-            screen.paragraph(out, &rest, &rest, indent, &row.left);
+            if !row.left.is_empty() {
+                screen.paragraph(out, &rest, &rest, indent, &row.left);
+            }
             row.detail(screen, out, &rest, indent);
         }
     }
-    more(screen, out, fit.get(FIT..).unwrap_or_default(), "more can be asked");
-    more(screen, out, missed.get(MISSED..).unwrap_or_default(), "more cannot be asked");
+    more(screen, out, fit.get(FIT..).unwrap_or_default(), words.more);
+    more(screen, out, missed.get(words.missed..).unwrap_or_default(), words.more_missed);
 }
 
 /// Says how many rows are left out, and on which criterion they fail.
@@ -120,15 +155,17 @@ struct Row {
 }
 
 impl Row {
-    fn of(candidate: &Candidate) -> Self {
+    fn of(candidate: &Candidate, words: &Words) -> Self {
         let left = match (candidate.free, candidate.total) {
+            _ if !words.counted => String::new(),
             (Some(free), Some(total)) => format!("{free} of {total} free"),
             _ => "not counted".to_owned(),
         };
+        let (kind, path) = (&candidate.object.kind, candidate.object.path());
         let detail = plain(&candidate.detail);
         Self {
             rank: candidate.rank.map_or_else(|| "✗".to_owned(), |rank| rank.to_string()),
-            name: format!("{}/{}", candidate.object.kind, candidate.object.path()),
+            name: if words.counted { format!("{kind}/{path}") } else { path },
             left,
             fails: candidate.fails,
             detail: candidate.fails.map_or_else(|| detail.clone(), |fails| format!("{fails}: {detail}")),

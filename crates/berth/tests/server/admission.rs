@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use http_body_util::BodyExt;
-use kube::api::{Api, DynamicObject, PostParams};
+use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 use sim::plane;
 
-use crate::support::{Operator, SOON, World, documents, kind, webhook_resource, within};
+use crate::support::{Operator, SOON, World, documents, kind, within};
 
 /// Two arguments whose patterns do not compile.
 fn broken(name: &str) -> Value {
@@ -35,32 +34,20 @@ async fn refuses(world: &World) {
     assert!(!message.contains("[fine]"), "{message}");
 }
 
-/// The `Warning` headers of creating a quota.
-async fn quota_warnings(world: &World) -> Vec<String> {
-    let quota = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "HostClaimQuota", "metadata": {"name": "limit"},
-        "spec": {"tenants": {"names": ["default"]}, "hard": {"hosts": 3}}});
-    let request = http::Request::post("/apis/berth.dev/v1alpha1/hostclaimquotas?dryRun=All")
-        .header("content-type", "application/json")
-        .body(kube::client::Body::from(quota.to_string().into_bytes()))
-        .unwrap();
-    let answer = world.client.send(request).await.unwrap();
-    let (parts, body) = answer.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    assert_eq!(parts.status, 201, "{}", String::from_utf8_lossy(&body));
-    parts.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
-}
-
-/// Our webhooks at 127.0.0.1, with an authority or without.
-fn configuration(port: u16, authority: Option<&str>) -> Value {
-    let mut object = documents(&["webhooks"]).remove(0);
-    plane::webhooks_by_url(&mut object, port, authority.unwrap_or_default());
-    if authority.is_none() {
-        for hook in object["webhooks"].as_array_mut().unwrap() {
-            hook["clientConfig"].as_object_mut().unwrap().remove("caBundle");
+/// Makes our webhooks known at 127.0.0.1, with an authority or without.
+pub async fn register(world: &World, port: u16, authority: Option<&str>) {
+    let mut configurations = documents(&["webhooks"]);
+    assert_eq!(configurations.len(), 2, "one that checks and one that fills in");
+    for object in &mut configurations {
+        plane::webhooks_by_url(object, port, authority.unwrap_or_default());
+        if authority.is_none() {
+            for hook in object["webhooks"].as_array_mut().unwrap() {
+                hook["clientConfig"].as_object_mut().unwrap().remove("caBundle");
+            }
         }
+        assert_eq!(object["metadata"]["labels"]["app.kubernetes.io/part-of"], "berth");
+        world.apply(object).await;
     }
-    assert_eq!(object["metadata"]["labels"]["app.kubernetes.io/part-of"], "berth");
-    object
 }
 
 #[tokio::test]
@@ -72,7 +59,7 @@ async fn self_made_certificates_are_made_known_and_the_server_asks_the_webhooks(
     world.installed().await;
     world.namespace("berth-made").await;
     let port = plane::free_port().unwrap();
-    world.apply(&configuration(port, None)).await;
+    register(&world, port, None).await;
     assert_eq!(refusal(&world).await, None, "somebody refuses although no webhook is served");
     let mut operator = Operator::start(
         &world,
@@ -89,16 +76,8 @@ async fn self_made_certificates_are_made_known_and_the_server_asks_the_webhooks(
         ],
     );
     operator.ready().await;
-    let configurations: Api<DynamicObject> = Api::all_with(world.client.clone(), &webhook_resource());
-    within(SOON, "the authority is injected into every webhook", async || {
-        let found = configurations.get("berth").await.unwrap();
-        let hooks = found.data["webhooks"].as_array().unwrap().clone();
-        hooks.iter().all(|hook| hook["clientConfig"]["caBundle"].is_string()).then_some(())
-    })
-    .await;
+    world.trusted().await;
     refuses(&world).await;
-    let warnings = quota_warnings(&world).await;
-    assert!(warnings.iter().any(|warning| warning.contains("does not enforce")), "{warnings:?}");
     // What is right is still let in.
     world.apply(&kind("fine", json!({"zone": {"pattern": "[a-z]+"}}))).await;
     world.judged("fine", "False", "HeartbeatMissing").await;
@@ -137,7 +116,7 @@ async fn certificates_of_a_directory_are_served_and_new_ones_taken_while_serving
     assert_eq!(status, 503, "{text}");
     put(dir.path(), &world.plane.webhook_cert().unwrap(), &world.plane.webhook_key().unwrap());
     operator.ready().await;
-    world.apply(&configuration(port, Some(&world.plane.ca().unwrap()))).await;
+    register(&world, port, Some(&world.plane.ca().unwrap())).await;
     refuses(&world).await;
 
     let new = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
@@ -146,7 +125,7 @@ async fn certificates_of_a_directory_are_served_and_new_ones_taken_while_serving
     let (status, text) = operator.says("4096-01-01").await;
     assert_eq!(status, 200, "{text}");
     // Who trusts only the new pair can only have been answered by it.
-    world.apply(&configuration(port, Some(&new.cert.pem()))).await;
+    register(&world, port, Some(&new.cert.pem())).await;
     within(SOON, "the server trusts the new pair only", async || refusal(&world).await).await;
     refuses(&world).await;
     operator.stop().await;

@@ -3,10 +3,13 @@
 #![allow(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
 mod admission;
+mod capacity;
+mod claims;
 mod commands;
 mod explaining;
 mod hooks;
 mod leading;
+mod people;
 mod rights;
 mod running;
 mod support;

@@ -85,12 +85,14 @@ impl World {
         Some(Self { plane, client, _turn: turn })
     }
 
-    /// Takes our kinds, their objects and the webhooks away.
+    /// Takes every kind that was installed, their objects and the webhooks away.
     pub async fn bare(&self) {
         self.unregister().await;
+        self.unclaimed().await;
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        for document in documents(&["crds"]) {
-            let name = document["metadata"]["name"].as_str().expect("a name").to_owned();
+        // Those of others too, which other tests may have left.
+        let all = definitions.list(&ListParams::default()).await.expect("definitions are listed");
+        for name in all.items.into_iter().filter_map(|definition| definition.metadata.name) {
             let _ = definitions.delete(&name, &DeleteParams::default()).await;
             within(SOON, "the definition is gone", async || {
                 definitions.get_opt(&name).await.ok()?.is_none().then_some(())
@@ -108,6 +110,7 @@ impl World {
     pub async fn installed(&self) {
         plane::install_crds(&self.client, documents(&["crds"])).await.expect("definitions are accepted");
         self.unregister().await;
+        self.unclaimed().await;
         self.kinds().delete_collection(&DeleteParams::default(), &ListParams::default()).await.expect("deleted");
         within(SOON, "no kind is left", async || {
             self.kinds().list(&ListParams::default()).await.ok()?.items.is_empty().then_some(())
@@ -115,10 +118,70 @@ impl World {
         .await;
     }
 
+    /// No claim is left; what holds them back is taken away.
+    pub async fn unclaimed(&self) {
+        let claims = ApiResource::from_gvk(&GroupVersionKind::gvk("metal3.io", "v1alpha1", "HostClaim"));
+        let everywhere: Api<DynamicObject> = Api::all_with(self.client.clone(), &claims);
+        within(SOON, "no claim is left", async || {
+            let found = match everywhere.list(&ListParams::default()).await {
+                Ok(list) => list.items,
+                Err(kube::Error::Api(status)) if status.code == 404 => return Some(()),
+                Err(_) => return None,
+            };
+            for claim in &found {
+                let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+                let name = claim.metadata.name.as_deref().unwrap_or_default();
+                let here: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &claims);
+                let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+                let _ = here.patch(name, &PatchParams::default(), &free).await;
+                let _ = here.delete(name, &DeleteParams::default()).await;
+            }
+            found.is_empty().then_some(())
+        })
+        .await;
+    }
+
+    /// No webhook of ours is known, and the server has noticed.
+    pub async fn unregistered(&self) {
+        self.unregister().await;
+        let request = || {
+            let claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim",
+                "metadata": {"name": "probe", "namespace": "default"}, "spec": {"online": true}});
+            http::Request::post("/apis/metal3.io/v1alpha1/namespaces/default/hostclaims?dryRun=All")
+                .header("content-type", "application/json")
+                .body(claim.to_string().into_bytes())
+        };
+        within(SOON, "nobody changes claims any more", async || {
+            let stored: Value = self.client.request(request().ok()?).await.ok()?;
+            stored["metadata"]["finalizers"].is_null().then_some(())
+        })
+        .await;
+    }
+
     async fn unregister(&self) {
-        let resource = webhook_resource();
-        let configurations: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-        let _ = configurations.delete("berth", &DeleteParams::default()).await;
+        for configurations in self.webhooks() {
+            let _ = configurations.delete("berth", &DeleteParams::default()).await;
+        }
+    }
+
+    /// Webhook configurations of both kinds: those that check and those that fill in defaults.
+    pub fn webhooks(&self) -> [Api<DynamicObject>; 2] {
+        ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"].map(|kind| {
+            let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+            Api::all_with(self.client.clone(), &ApiResource::from_gvk(&gvk))
+        })
+    }
+
+    /// Waits until every webhook of ours has an authority that the server trusts.
+    pub async fn trusted(&self) {
+        for configurations in self.webhooks() {
+            within(SOON, "the authority is injected into every webhook", async || {
+                let found = configurations.get("berth").await.ok()?;
+                let hooks = found.data["webhooks"].as_array()?.clone();
+                hooks.iter().all(|hook| hook["clientConfig"]["caBundle"].is_string()).then_some(())
+            })
+            .await;
+        }
     }
 
     pub async fn apply(&self, object: &Value) -> DynamicObject {
@@ -250,11 +313,6 @@ pub fn kind(name: &str, arguments: Value) -> Value {
 
 fn kind_resource() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("berth.dev", "v1alpha1", "HostClaimKind"))
-}
-
-pub fn webhook_resource() -> ApiResource {
-    let group = "admissionregistration.k8s.io";
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", "ValidatingWebhookConfiguration"))
 }
 
 /// A running `berth run`; it ends with this, and its log is shown when the test fails.

@@ -1,0 +1,415 @@
+//! The room `capacity`: its flags, and how they become a room with a way to AWS.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use api::names::Region;
+use aws::credentials::{Ambient, AmbientError, Files, TokenPaths};
+use aws::net::{Aws, Meter, Options};
+use aws::place::{Endpoints, Override};
+use capacity::config::{
+    AmbientUse, Config, DiskFrom, FeatureGates, Keys, LegacyGpus, MaxPods, NeuronResource, NodeLabel, feature_gates,
+};
+use capacity::offer::Vendor;
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use kit::manager::Manager;
+
+use crate::Usage;
+use crate::cli::{RunOptions, WatchFilter, duration};
+use crate::serving::Listener;
+
+/// A shorter life of the catalogue would spend the account's requests on lists.
+const SHORTEST_TTL: Duration = Duration::from_secs(600);
+
+/// Flags of the room `capacity`.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Capacity")]
+pub struct CapacityOptions {
+    /// Which keys are written: auto (legacy on OpenShift's objects, both on Cluster API's), legacy, upstream or both
+    #[arg(long, value_name = "KEYS", default_value = "auto", value_parser = keys)]
+    pub annotation_keys: Keys,
+    /// Labels of the future node, separated by commas: arch (always), os, instance-type, region, zone
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', default_value = "arch")]
+    pub node_labels: Vec<String>,
+    /// Where the size of the disk for pods comes from: off, root-volume or instance-store
+    #[arg(long, value_name = "DISK", default_value = "root-volume", value_parser = disk)]
+    pub ephemeral_disk: DiskFrom,
+    /// How many pods a node takes: off, eni, prefix or a number
+    #[arg(long, value_name = "PODS", default_value = "off", value_parser = max_pods)]
+    pub max_pods: MaxPods,
+    /// Network interfaces that pods get no address from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_pods_reserved_enis: u8,
+    /// Which accelerators the older key counts: all or nvidia
+    #[arg(long, value_name = "VENDORS", default_value = "all", value_parser = legacy_gpus)]
+    pub legacy_gpu_vendors: LegacyGpus,
+    /// What stands for Neuron devices: neuron or neuroncore
+    #[arg(long, value_name = "RESOURCE", default_value = "neuron", value_parser = neuron)]
+    pub neuron_resource: NeuronResource,
+    /// Driver that gives accelerators away, as nvidia|amd|habana|neuron=DRIVER; repeatable
+    #[arg(long, value_name = "VENDOR=DRIVER", value_parser = driver)]
+    pub dra_driver: Vec<(Vendor, String)>,
+    /// How long the list of a region's instance types is fresh, at least 10m
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = ttl)]
+    pub instance_type_cache_ttl: Duration,
+    /// Region of objects that name none
+    #[arg(long, value_name = "REGION")]
+    pub default_region: Option<Region>,
+    /// Address of a service, as ec2=URL or sts=URL; repeatable
+    #[arg(long, value_name = "SERVICE=URL", value_parser = endpoint)]
+    pub aws_endpoint: Vec<Override>,
+    /// Secret with AWS credentials for all objects
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
+    pub aws_credentials_secret: Option<ObjectKey>,
+    /// Whether the process's own AWS credentials are used: auto, always or never
+    #[arg(long, value_name = "USE", default_value = "auto", value_parser = ambient)]
+    pub ambient_credentials: AmbientUse,
+    /// Use the process's own AWS credentials before the Secret that an object names
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub prefer_ambient_credentials: bool,
+    /// Directories that the token path in a Secret may point into, separated by commas
+    #[arg(
+        long,
+        value_name = "DIRS",
+        value_delimiter = ',',
+        default_value = "/var/run/secrets/openshift/serviceaccount,/var/run/secrets/eks.amazonaws.com/serviceaccount"
+    )]
+    pub token_path_allowlist: Vec<PathBuf>,
+    /// ConfigMap with a table of types, for what no catalogue knows
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
+    pub capacity_table: Option<ObjectKey>,
+    /// Annotate groups of bare-metal machines too, by the hosts behind their template's selector
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub capacity_metal3: bool,
+    /// Withdraw our own upstream keys while a template's status says everything
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub defer_to_template_status: bool,
+    /// Say so when annotations are right again after a failure
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub success_events: bool,
+
+    #[command(flatten)]
+    pub unbuilt: Unbuilt,
+}
+
+/// Flags that this build does not have: refused by name, so that nobody believes they did something.
+#[derive(Args, Debug)]
+pub struct Unbuilt {
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
+    pub use_cluster_identity: String,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
+    pub watch_machine_pools: String,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
+    pub write_template_status: String,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
+    pub propagate_template_labels: String,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
+    pub propagate_template_taints: String,
+    #[arg(long, hide = true, default_value = "")]
+    pub memory_overhead_percent: String,
+    #[arg(long, hide = true, default_value = "")]
+    pub reserved: String,
+}
+
+impl Unbuilt {
+    fn refused(&self) -> Option<&'static str> {
+        let flags = [
+            (&self.use_cluster_identity, "--use-cluster-identity"),
+            (&self.watch_machine_pools, "--watch-machine-pools"),
+            (&self.write_template_status, "--write-template-status"),
+            (&self.propagate_template_labels, "--propagate-template-labels"),
+            (&self.propagate_template_taints, "--propagate-template-taints"),
+            (&self.memory_overhead_percent, "--memory-overhead-percent"),
+            (&self.reserved, "--reserved"),
+        ];
+        flags.into_iter().find(|(value, _)| !["", "false", "0"].contains(&value.as_str())).map(|(_, flag)| flag)
+    }
+}
+
+impl CapacityOptions {
+    fn labels(&self) -> Result<BTreeSet<NodeLabel>, Usage> {
+        let mut labels = BTreeSet::new();
+        for word in self.node_labels.iter().map(|word| word.trim()).filter(|word| !word.is_empty() && *word != "arch") {
+            let found = NodeLabel::ALL.into_iter().find_map(|(name, label)| (name == word).then_some(label));
+            let all = || NodeLabel::ALL.map(|(name, _)| name).join(", ");
+            labels.insert(found.ok_or_else(|| Usage(format!("--node-labels: `{word}` is none of arch, {}", all())))?);
+        }
+        Ok(labels)
+    }
+
+    /// What the flags and the environment say.
+    pub fn config(
+        &self,
+        watch_filter: &WatchFilter,
+        gates: &FeatureGates,
+        vars: &BTreeMap<String, String>,
+        ambient: Result<Ambient, String>,
+    ) -> Result<Config, Usage> {
+        let environment = Endpoints::new().environment(vars);
+        let environment = environment.map_err(|error| Usage(format!("environment: {}", kit::class::chain(&error))))?;
+        let region =
+            ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| vars.get(*name).filter(|v| !v.is_empty()));
+        let region =
+            region.map(|text| text.parse().map_err(|error| Usage(format!("AWS_REGION: {error}")))).transpose()?;
+        Ok(Config {
+            machine_api_migration: gates.machine_api_migration,
+            keys: self.annotation_keys,
+            node_labels: self.labels()?,
+            disk: self.ephemeral_disk,
+            max_pods: self.max_pods,
+            reserved_interfaces: self.max_pods_reserved_enis.into(),
+            legacy_gpus: self.legacy_gpu_vendors,
+            neuron: self.neuron_resource,
+            dra_drivers: self.dra_driver.iter().cloned().collect(),
+            catalogue_ttl: self.instance_type_cache_ttl,
+            default_region: self.default_region.clone(),
+            environment_region: region,
+            endpoints: self.aws_endpoint.iter().cloned().fold(environment, Endpoints::flag),
+            credentials: self.aws_credentials_secret.clone(),
+            ambient_use: self.ambient_credentials,
+            prefer_ambient: self.prefer_ambient_credentials,
+            ambient,
+            token_paths: TokenPaths::new(self.token_path_allowlist.iter().cloned()),
+            watch_filter: watch_filter.value(),
+            success_events: self.success_events,
+            metal: self.capacity_metal3,
+            table: self.capacity_table.clone(),
+            template_status: false,
+            defer_to_template: self.defer_to_template_status,
+        })
+    }
+}
+
+/// Reads `--feature-gates`, for whichever rooms run.
+pub fn gates(options: &RunOptions) -> Result<FeatureGates, Usage> {
+    feature_gates(options.feature_gates.iter().map(String::as_str))
+        .map_err(|error| Usage(format!("--feature-gates: {error}")))
+}
+
+/// Checks the flags of the room.
+pub fn check(options: &RunOptions) -> Result<(), Usage> {
+    if let Some(flag) = options.capacity.unbuilt.refused() {
+        return Err(Usage(format!("{flag}: is not built yet")));
+    }
+    let vars = environment();
+    options.capacity.config(&options.watch_filter, &gates(options)?, &vars, Err(String::new()))?;
+    // Half an identity would fall through to somebody else's in silence.
+    if options.capacity.ambient_credentials != AmbientUse::Never
+        && let Err(error @ AmbientError::Half { .. }) = Ambient::decide(&vars, &Files::default())
+    {
+        return Err(Usage(error.to_string()));
+    }
+    Ok(())
+}
+
+/// Adds the room.
+pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<Listener>> {
+    let (vars, gates) = (environment(), gates(options)?);
+    for name in &gates.unknown {
+        tracing::warn!(gate = name, "unknown feature gate, passed over");
+    }
+    let config = options.capacity.config(&options.watch_filter, &gates, &vars, ambient_source(&vars))?;
+    let agent = concat!("berth/", env!("CARGO_PKG_VERSION"));
+    let cloud = Aws::new(Options::new(agent), manager.clock().clone(), Meter::new(manager.metrics()));
+    capacity::mount(manager, config, cloud)?;
+    Ok(Vec::new())
+}
+
+/// The process's own credentials; without any, why there are none.
+pub fn ambient_source(vars: &BTreeMap<String, String>) -> Result<Ambient, String> {
+    let files =
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(aws::net::shared_files(vars)));
+    let files = files.map_err(|error| format!("the shared files cannot be read: {error}"))?;
+    Ambient::decide(vars, &files).map_err(|error| kit::class::chain(&error))
+}
+
+/// The environment, as far as it is text.
+pub fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn word<T: Copy, const N: usize>(text: &str, all: [(&'static str, T); N]) -> Result<T, String> {
+    let found = all.into_iter().find_map(|(name, value)| (name == text).then_some(value));
+    found.ok_or_else(|| format!("`{text}` is none of {}", all.map(|(name, _)| name).join(", ")))
+}
+
+/// Reads `--annotation-keys`.
+pub fn keys(text: &str) -> Result<Keys, String> {
+    word(text, Keys::ALL)
+}
+
+fn disk(text: &str) -> Result<DiskFrom, String> {
+    word(text, DiskFrom::ALL)
+}
+
+fn ambient(text: &str) -> Result<AmbientUse, String> {
+    word(text, AmbientUse::ALL)
+}
+
+fn legacy_gpus(text: &str) -> Result<LegacyGpus, String> {
+    word(text, [("all", LegacyGpus::All), ("nvidia", LegacyGpus::Nvidia)])
+}
+
+fn neuron(text: &str) -> Result<NeuronResource, String> {
+    word(text, [("neuron", NeuronResource::Devices), ("neuroncore", NeuronResource::Cores)])
+}
+
+fn max_pods(text: &str) -> Result<MaxPods, String> {
+    match text {
+        "off" => Ok(MaxPods::Off),
+        "eni" => Ok(MaxPods::Eni),
+        "prefix" => Ok(MaxPods::Prefix),
+        number => match number.parse() {
+            Ok(pods) if (1..=10_000).contains(&pods) => Ok(MaxPods::Fixed(pods)),
+            _ => Err(format!("`{text}` is none of off, eni, prefix and no number from 1 to 10000")),
+        },
+    }
+}
+
+fn driver(text: &str) -> Result<(Vendor, String), String> {
+    let bad =
+        || format!("`{text}` is not VENDOR=DRIVER with a vendor of {}", Vendor::ALL.map(|(name, _)| name).join(", "));
+    let (vendor, driver) = text.split_once('=').ok_or_else(bad)?;
+    driver.parse::<api::names::DnsSubdomain>().map_err(|error| error.to_string())?;
+    Ok((Vendor::read(vendor).ok_or_else(bad)?, driver.to_owned()))
+}
+
+/// Reads `--aws-endpoint`.
+pub fn endpoint(text: &str) -> Result<Override, String> {
+    text.parse().map_err(|error: aws::place::EndpointError| kit::class::chain(&error))
+}
+
+/// Reads `NAMESPACE/NAME`.
+pub fn namespaced(text: &str) -> Result<ObjectKey, String> {
+    let key: ObjectKey = text.parse().map_err(|error: api::key::KeyError| error.to_string())?;
+    if key.namespace().is_none() { Err(format!("`{text}` must be NAMESPACE/NAME")) } else { Ok(key) }
+}
+
+fn ttl(text: &str) -> Result<Duration, String> {
+    let ttl = duration(text)?;
+    if ttl < SHORTEST_TTL { Err(format!("`{text}` is shorter than 10m")) } else { Ok(ttl) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn read(args: &[&str]) -> RunOptions {
+        match Cli::parse_from(["berth", "run"].iter().chain(args)).command {
+            Command::Run(options) => *options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn config(args: &[&str], vars: &[(&str, &str)]) -> Result<Config, Usage> {
+        let options = read(args);
+        let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let ambient = Err("the process was given none".to_owned());
+        options.capacity.config(&options.watch_filter, &gates(&options)?, &vars, ambient)
+    }
+
+    #[test]
+    fn without_flags_the_room_is_set_up_by_its_own_defaults() {
+        assert_eq!(config(&[], &[]).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn every_flag_reaches_the_room() {
+        let found = config(
+            &[
+                "--annotation-keys=both",
+                "--node-labels=arch,os,zone",
+                "--ephemeral-disk=instance-store",
+                "--max-pods=prefix",
+                "--max-pods-reserved-enis=1",
+                "--legacy-gpu-vendors=nvidia",
+                "--neuron-resource=neuroncore",
+                "--dra-driver=nvidia=gpu.nvidia.com",
+                "--instance-type-cache-ttl=1h",
+                "--default-region=eu-west-1",
+                "--aws-endpoint=ec2=http://127.0.0.1:5000",
+                "--aws-credentials-secret=a/b",
+                "--ambient-credentials=always",
+                "--prefer-ambient-credentials",
+                "--token-path-allowlist=/a,/b",
+                "--capacity-table=c/d",
+                "--capacity-metal3",
+                "--defer-to-template-status",
+                "--success-events",
+                "--watch-filter=mine",
+                "--feature-gates=MachineAPIMigration=true,Other=false",
+            ],
+            &[("AWS_REGION", "us-east-2"), ("AWS_ENDPOINT_URL_STS", "https://sts.example")],
+        )
+        .unwrap();
+        let vars = BTreeMap::from([("AWS_ENDPOINT_URL_STS".to_owned(), "https://sts.example".to_owned())]);
+        let wanted = Config {
+            machine_api_migration: true,
+            keys: Keys::Both,
+            node_labels: [NodeLabel::Os, NodeLabel::Zone].into(),
+            disk: DiskFrom::InstanceStore,
+            max_pods: MaxPods::Prefix,
+            reserved_interfaces: 1,
+            legacy_gpus: LegacyGpus::Nvidia,
+            neuron: NeuronResource::Cores,
+            dra_drivers: [(Vendor::Nvidia, "gpu.nvidia.com".to_owned())].into(),
+            catalogue_ttl: Duration::from_secs(3600),
+            default_region: "eu-west-1".parse().ok(),
+            environment_region: "us-east-2".parse().ok(),
+            endpoints: Endpoints::new().environment(&vars).unwrap().flag("ec2=http://127.0.0.1:5000".parse().unwrap()),
+            credentials: Some(ObjectKey::namespaced("a", "b")),
+            ambient_use: AmbientUse::Always,
+            prefer_ambient: true,
+            ambient: Err("the process was given none".to_owned()),
+            token_paths: TokenPaths::new([PathBuf::from("/a"), PathBuf::from("/b")]),
+            watch_filter: Some("mine".to_owned()),
+            success_events: true,
+            metal: true,
+            table: Some(ObjectKey::namespaced("c", "d")),
+            template_status: false,
+            defer_to_template: true,
+        };
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_by_the_name_of_its_flag() {
+        for (arg, part) in [
+            ("--annotation-keys=some", "none of auto"),
+            ("--ephemeral-disk=big", "none of off"),
+            ("--max-pods=many", "none of off"),
+            ("--max-pods=0", "none of off"),
+            ("--dra-driver=intel=x", "VENDOR=DRIVER"),
+            ("--instance-type-cache-ttl=1m", "shorter than 10m"),
+            ("--default-region=moon", "region"),
+            ("--aws-endpoint=s3=https://x.example", "s3"),
+            ("--aws-credentials-secret=plain", "NAMESPACE/NAME"),
+        ] {
+            let error = Cli::try_parse_from(["berth", "run", arg]).unwrap_err().to_string();
+            assert!(error.contains(part), "{arg}: {error}");
+        }
+        for (arg, part) in [
+            ("--node-labels=arch,colour", "--node-labels"),
+            ("--feature-gates=MachineAPIMigration=maybe", "--feature-gates"),
+            ("--use-cluster-identity", "--use-cluster-identity: is not built yet"),
+            ("--watch-machine-pools=true", "--watch-machine-pools: is not built yet"),
+            ("--memory-overhead-percent=7", "--memory-overhead-percent: is not built yet"),
+        ] {
+            let error = check(&read(&[arg])).unwrap_err().to_string();
+            assert!(error.contains(part), "{arg}: {error}");
+        }
+        assert!(check(&read(&["--watch-machine-pools=false", "--memory-overhead-percent=0"])).is_ok());
+    }
+}

@@ -1,0 +1,379 @@
+//! `berth explain machineset/…` and `berth capacity`: what machines of a group offer, and what cluster-autoscaler sees.
+//!
+//! They read with the rights of whoever asks and judge with the room's own code. Nothing is written, and AWS is asked
+//! only with `--lookup`, with the credentials of whoever asks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ::capacity::cloud::{Cloud, Door};
+use ::capacity::config::{Config, Keys, feature_gates};
+use ::capacity::explain::{Line, Lists, Sight, explain, line};
+use ::capacity::facts::{GroupKey, GroupKind};
+use ::capacity::judge::{Ec2Wish, Lookup};
+use ::capacity::offer::Offer;
+use ::capacity::sees::Sees;
+use ::capacity::status::Trouble;
+use anyhow::anyhow;
+use api::key::ObjectKey;
+use api::names::{InstanceType, Region};
+use aws::net::{Aws, Meter, Options};
+use aws::place::{Endpoints, Override};
+use aws::port::{Ec2, TypeQuery};
+use clap::Args;
+use kit::clock::Clock;
+use kit::explain::Level;
+use kit::kinds::Kinds;
+use kube::Client;
+use serde::Serialize;
+
+use crate::capacity::{ambient_source, endpoint, environment, keys, namespaced};
+use crate::cli::{ClusterOptions, Output, OutputOptions, WatchFilter};
+use crate::explain::{connect, print};
+use crate::look::{Read, Reader};
+use crate::screen::{self, Screen};
+use crate::{Usage, near};
+
+/// How the operator runs, where that changes what it thinks of groups. The flags are those of `berth run`.
+#[derive(Args, Debug)]
+pub struct GroupOptions {
+    /// Which keys are written: auto, legacy, upstream or both
+    #[arg(long, value_name = "KEYS", default_value = "auto", value_parser = keys)]
+    pub annotation_keys: Keys,
+    /// Region of objects that name none
+    #[arg(long, value_name = "REGION")]
+    pub default_region: Option<Region>,
+    /// Secret with AWS credentials for all objects
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
+    pub aws_credentials_secret: Option<ObjectKey>,
+    /// Address of a service, as ec2=URL or sts=URL; repeatable
+    #[arg(long, value_name = "SERVICE=URL", value_parser = endpoint)]
+    pub aws_endpoint: Vec<Override>,
+    /// Feature gates as NAME=true|false, separated by commas
+    #[arg(long, value_name = "GATES", value_delimiter = ',')]
+    pub feature_gates: Vec<String>,
+    /// Ask AWS about the instance type, with your own credentials
+    #[arg(long)]
+    pub lookup: bool,
+}
+
+impl GroupOptions {
+    fn config(&self, watch_filter: &WatchFilter) -> Result<Arc<Config>, Usage> {
+        let gates = feature_gates(self.feature_gates.iter().map(String::as_str));
+        let gates = gates.map_err(|error| Usage(format!("--feature-gates: {error}")))?;
+        Ok(Arc::new(Config {
+            machine_api_migration: gates.machine_api_migration,
+            keys: self.annotation_keys,
+            default_region: self.default_region.clone(),
+            credentials: self.aws_credentials_secret.clone(),
+            endpoints: self.aws_endpoint.iter().cloned().fold(Endpoints::new(), Endpoints::flag),
+            watch_filter: watch_filter.value(),
+            ..Config::default()
+        }))
+    }
+}
+
+/// Flags of `berth capacity`.
+#[derive(Args, Debug)]
+pub struct CapacityListOptions {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Only groups in this namespace (default: the one of the kubeconfig)
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// Groups in all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    #[command(flatten)]
+    pub output: OutputOptions,
+    // The heading stays for whatever comes after it.
+    #[command(flatten, next_help_heading = "As the operator runs")]
+    pub judge: GroupOptions,
+    #[command(flatten)]
+    pub watch_filter: WatchFilter,
+}
+
+/// Explains a group of machines.
+pub async fn about(
+    cluster: &ClusterOptions,
+    namespace: Option<&str>,
+    kinds: &[GroupKind],
+    name: &str,
+    options: &GroupOptions,
+    watch_filter: &WatchFilter,
+    output: Output,
+) -> anyhow::Result<()> {
+    let client = connect(cluster).await?;
+    let namespace = namespace.unwrap_or_else(|| client.default_namespace()).to_owned();
+    let (sight, config) = (see(&client, Some(&namespace)).await?, options.config(watch_filter)?);
+    let groups = sight.groups();
+    let wanted = ObjectKey::namespaced(namespace.as_str(), name);
+    let found: Vec<&GroupKey> =
+        groups.iter().filter(|group| kinds.contains(&group.kind) && group.key == wanted).collect();
+    if found.is_empty() {
+        return Err(missing(&groups, kinds, &wanted));
+    }
+    let clock = Clock::system();
+    for key in found {
+        let looked = match sight.wish(key, &config).map(|wish| wish.lookup) {
+            Some(Lookup::Ec2(wish)) if options.lookup => Some(look_up(&sight, key, &config, &wish, &clock).await),
+            _ => None,
+        };
+        let told = explain(&sight, key, &config, looked, clock.now());
+        let Some(told) = told else { continue };
+        print(output, "Explanation", &told, |screen| screen::explanation(screen, &told))?;
+    }
+    Ok(())
+}
+
+/// Lists groups of machines.
+pub async fn list(options: CapacityListOptions) -> anyhow::Result<()> {
+    let client = connect(&options.cluster).await?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let only = (!options.all_namespaces).then_some(namespace.as_str());
+    let (sight, config) = (see(&client, only).await?, options.judge.config(&options.watch_filter)?);
+    let here = |key: &GroupKey| only.is_none_or(|only| key.key.namespace() == Some(only));
+    let items: Vec<Row> = sight
+        .groups()
+        .iter()
+        .filter(|key| here(key))
+        .filter_map(|key| Some(Row::new(key, line(&sight, key, &config)?)))
+        .collect();
+    print(options.output.output, "CapacityList", &Rows { items: &items }, |screen| rows_screen(screen, &items))
+}
+
+#[derive(Serialize)]
+struct Rows<'a> {
+    items: &'a [Row],
+}
+
+/// One group.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    level: Level,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpus: Option<String>,
+    state: String,
+}
+
+impl Row {
+    fn new(key: &GroupKey, line: Line) -> Self {
+        let (cpu, memory, gpus) = match line.sees {
+            Sees::Enough { cpu, memory, gpus } => {
+                (Some(cpu), Some(memory), gpus.map(|(count, resource)| format!("{count} {resource}")))
+            }
+            Sees::Lacks(_) | Sees::Unreadable(_) => (None, None, None),
+        };
+        Self {
+            kind: key.kind.full(),
+            namespace: key.key.namespace().unwrap_or_default().to_owned(),
+            name: key.key.name().to_owned(),
+            level: line.level,
+            instance_type: line.instance_type,
+            region: line.region,
+            cpu,
+            memory,
+            gpus,
+            state: line.state,
+        }
+    }
+}
+
+fn rows_screen(screen: Screen, items: &[Row]) -> String {
+    if items.is_empty() {
+        return "no groups of machines; look into all namespaces with -A\n".to_owned();
+    }
+    let row = |row: &Row| {
+        let cell = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+        let kind = row.kind.split('.').next().unwrap_or(row.kind);
+        [
+            format!("{kind}/{}", row.name),
+            row.namespace.clone(),
+            cell(&row.instance_type),
+            cell(&row.region),
+            cell(&row.cpu),
+            cell(&row.memory),
+            cell(&row.gpus),
+            row.state.clone(),
+        ]
+    };
+    let rows: Vec<[String; 8]> = items.iter().map(row).collect();
+    screen::table(screen, ["GROUP", "NAMESPACE", "TYPE", "REGION", "CPU", "MEMORY", "GPUS", "STATE"], &rows)
+}
+
+async fn see(client: &Client, namespace: Option<&str>) -> anyhow::Result<Sight> {
+    fn keep<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K> {
+        // A kind that is not installed hides nothing.
+        if read.kind.is_some() {
+            unseen.extend(read.unseen.map(|(_, why)| why));
+        }
+        read.items
+    }
+    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace };
+    let mut unseen = Vec::new();
+    let lists = Lists {
+        openshift_sets: keep(reader.read().await?, &mut unseen),
+        deployments: keep(reader.read().await?, &mut unseen),
+        sets: keep(reader.read().await?, &mut unseen),
+        templates: keep(reader.read().await?, &mut unseen),
+        clusters: keep(reader.read().await?, &mut unseen),
+        aws_clusters: keep(reader.read().await?, &mut unseen),
+        managed_planes: keep(reader.read().await?, &mut unseen),
+        rosa_planes: keep(reader.read().await?, &mut unseen),
+        infrastructures: keep(reader.read().await?, &mut unseen),
+        unseen: Vec::new(),
+    };
+    Ok(Sight::of(Lists { unseen, ..lists }, &Clock::system()))
+}
+
+/// Asks AWS about one type.
+async fn look_up(
+    sight: &Sight,
+    key: &GroupKey,
+    config: &Arc<Config>,
+    wish: &Ec2Wish,
+    clock: &Clock,
+) -> Result<Arc<Offer>, Trouble> {
+    let vars: BTreeMap<String, String> = environment();
+    let name = sight.wish(key, config).map(|wish| wish.around.instance_type).unwrap_or_default();
+    let region = wish.region.as_str();
+    let Ok(wanted) = name.parse::<InstanceType>() else { return Err(Trouble::unknown(&name, region, &[], None)) };
+    let source = ambient_source(&vars).map_err(|why| Trouble::refused(format!("no AWS credentials: {why}")))?;
+    let door = Door {
+        region: wish.region.clone(),
+        source: source.source().clone(),
+        endpoints: wish.endpoints.clone(),
+        bundle: None,
+    };
+    let agent = concat!("berth-explain/", env!("CARGO_PKG_VERSION"));
+    let cloud = Aws::new(Options::new(agent), clock.clone(), Meter::default());
+    let ec2 = cloud.open(&door).map_err(|error| Trouble::passing(error.message))?;
+    match ec2.describe_instance_types(&TypeQuery::Names(vec![wanted])).await {
+        Ok(list) => match list.types.iter().find(|facts| facts.name.as_ref() == name) {
+            Some(facts) => Ok(Arc::new(Offer::of_ec2(facts))),
+            None => Err(Trouble::unknown(&name, region, &[], None)),
+        },
+        Err(error) if error.code() == Some("InvalidInstanceType") => Err(Trouble::unknown(&name, region, &[], None)),
+        Err(error) => Err(Trouble::passing(kit::class::chain(&error))),
+    }
+}
+
+/// There is no such group, but perhaps one that was meant.
+fn missing(groups: &[GroupKey], kinds: &[GroupKind], wanted: &ObjectKey) -> anyhow::Error {
+    let kind = kinds.first().map_or("group", |kind| kind.as_str());
+    let near: Vec<&GroupKey> = groups.iter().filter(|group| kinds.contains(&group.kind)).collect();
+    let elsewhere = near.iter().find(|group| group.key.name() == wanted.name()).map(|group| group.key.clone());
+    let meant = elsewhere.or_else(|| {
+        let here =
+            near.iter().filter(|group| group.key.namespace() == wanted.namespace()).map(|group| group.key.name());
+        let name = near::nearest(wanted.name(), here)?;
+        Some(ObjectKey::namespaced(wanted.namespace().unwrap_or_default(), name))
+    });
+    let word = kind.to_lowercase();
+    match meant {
+        Some(meant) => {
+            let (namespace, name) = (meant.namespace().unwrap_or_default(), meant.name());
+            anyhow!("there is no {kind} {wanted}; perhaps you mean `berth explain {word}/{name} -n {namespace}`")
+        }
+        None => anyhow!("there is no {kind} {wanted}; see `berth capacity -A`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn sight() -> Sight {
+        let set = |name: &str, instance_type: &str, annotations: serde_json::Value| {
+            serde_json::from_value(json!({
+                "metadata": {"name": name, "namespace": "openshift-machine-api", "annotations": annotations},
+                "spec": {"template": {"spec": {"providerSpec": {"value": {
+                    "instanceType": instance_type, "placement": {"region": "us-east-1"},
+                    "credentialsSecret": {"name": "aws-cloud-credentials"}}}}}},
+            }))
+            .unwrap()
+        };
+        let done = json!({
+            "machine.openshift.io/vCPU": "4", "machine.openshift.io/memoryMb": "16384", "machine.openshift.io/GPU": "0",
+            "capacity.cluster-autoscaler.kubernetes.io/labels": "kubernetes.io/arch=amd64",
+        });
+        let paused = serde_json::from_value(json!({
+            "metadata": {"name": "paused", "namespace": "team", "annotations": {"cluster.x-k8s.io/paused": ""}},
+        }));
+        let lost = serde_json::from_value(json!({
+            "metadata": {"name": "lost", "namespace": "team"},
+            "spec": {"template": {"spec": {"infrastructureRef": {
+                "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSMachineTemplate", "name": "gone"}}}},
+        }));
+        let lists = Lists {
+            openshift_sets: vec![set("done", "m5.xlarge", done), set("new", "m6g.4xlarge", json!({}))],
+            deployments: vec![paused.unwrap(), lost.unwrap()],
+            ..Lists::default()
+        };
+        Sight::of(lists, &Clock::system())
+    }
+
+    fn config() -> Arc<Config> {
+        Arc::new(Config::default())
+    }
+
+    fn key(kind: GroupKind, namespace: &str, name: &str) -> GroupKey {
+        GroupKey { kind, key: ObjectKey::namespaced(namespace, name) }
+    }
+
+    #[test]
+    fn the_list_says_what_is_seen_and_what_is_not() {
+        let (sight, config) = (sight(), config());
+        let rows: Vec<Row> =
+            sight.groups().iter().map(|key| Row::new(key, line(&sight, key, &config).unwrap())).collect();
+        insta::assert_snapshot!(rows_screen(Screen { width: Some(120), colour: false }, &rows));
+        assert_eq!(
+            rows_screen(Screen { width: Some(80), colour: false }, &[]),
+            "no groups of machines; look into all namespaces with -A\n"
+        );
+    }
+
+    #[test]
+    fn an_explanation_names_type_region_credentials_and_every_build() {
+        let (sight, config) = (sight(), config());
+        for (number, (kind, namespace, name)) in [
+            (GroupKind::OpenShiftSet, "openshift-machine-api", "done"),
+            (GroupKind::OpenShiftSet, "openshift-machine-api", "new"),
+            (GroupKind::Deployment, "team", "paused"),
+            (GroupKind::Deployment, "team", "lost"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let told = explain(&sight, &key(kind, namespace, name), &config, None, Clock::system().now()).unwrap();
+            insta::assert_snapshot!(
+                format!("explain_{number}_{name}"),
+                screen::explanation(Screen { width: Some(100), colour: false }, &told)
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_meant_is_named() {
+        let groups = sight().groups();
+        let lost = |namespace: &str, name: &str| {
+            missing(&groups, &[GroupKind::OpenShiftSet], &ObjectKey::namespaced(namespace, name)).to_string()
+        };
+        assert!(lost("default", "done").contains("machineset/done -n openshift-machine-api"));
+        assert!(lost("openshift-machine-api", "dome").contains("machineset/done"));
+        assert!(lost("default", "zzzzzzzz").contains("berth capacity -A"));
+    }
+}

@@ -1,0 +1,81 @@
+//! What the explanation of claims rests on.
+
+use ::claims::explain::{Lists, Part};
+use anyhow::anyhow;
+use api::meta::View;
+use api::raw::HostClaim;
+use api::views::BareMetalHost;
+use kit::explain::{Extent, Unseen};
+use kit::kinds::Kinds;
+use kube::Client;
+use serde::de::DeserializeOwned;
+
+use super::{Listed, Reader, Which};
+
+/// Reads claims and everything that decides about them.
+///
+/// # Errors
+/// When the claim is not there or may not be read, or the server does not answer.
+pub async fn claims(client: &Client, which: &Which<'_>, command: &str) -> anyhow::Result<Lists> {
+    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: which.namespace() };
+    let (claims, hosts, hardware, policies, namespaces, quotas, clusters) = tokio::try_join!(
+        Box::pin(reader.list(Part::Claims)),
+        Box::pin(reader.list(Part::Hosts)),
+        Box::pin(reader.list(Part::Hardware)),
+        Box::pin(reader.list(Part::Policies)),
+        Box::pin(reader.list(Part::Namespaces)),
+        Box::pin(reader.list(Part::Quotas)),
+        Box::pin(reader.list(Part::Clusters)),
+    )?;
+    let mut claims: Listed<HostClaim, Part> = claims;
+    let Some(kind) = claims.kind.clone() else {
+        return Err(anyhow!("the server does not know HostClaims; see `berth doctor`, or choose another --context"));
+    };
+    reader.complete(which, &kind, &mut claims.items, &format!("{command} hostclaim")).await?;
+    let mut unseen = Vec::new();
+    let lists = Lists {
+        claims: claims.keep(&mut unseen),
+        hosts: hosts.keep(&mut unseen),
+        hardware: hardware.keep(&mut unseen),
+        policies: policies.keep(&mut unseen),
+        namespaces: namespaces.keep(&mut unseen),
+        quotas: quotas.keep(&mut unseen),
+        clusters: clusters.keep(&mut unseen),
+        unseen: Vec::new(),
+    };
+    // A kind that is not installed is nothing that its absence hides.
+    unseen.retain(|unseen: &Unseen<Part>| unseen.extent != Extent::Absent || unseen.part == Part::Hosts);
+    Ok(Lists { unseen, ..lists })
+}
+
+/// Reads hosts alone.
+///
+/// # Errors
+/// When no host may be read, or the server does not answer.
+pub async fn hosts(client: &Client, which: &Which<'_>) -> anyhow::Result<Lists> {
+    let hosts: Vec<BareMetalHost> = alone(client, which, Part::Hosts).await?;
+    Ok(Lists { hosts, ..Lists::default() })
+}
+
+/// Reads claims alone.
+///
+/// # Errors
+/// When no claim may be read, or the server does not answer.
+pub async fn claims_alone(client: &Client, which: &Which<'_>) -> anyhow::Result<Lists> {
+    let claims: Vec<HostClaim> = alone(client, which, Part::Claims).await?;
+    Ok(Lists { claims, ..Lists::default() })
+}
+
+async fn alone<K>(client: &Client, which: &Which<'_>, part: Part) -> anyhow::Result<Vec<K>>
+where
+    K: View + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: which.namespace() };
+    let mut unseen = Vec::new();
+    let items = reader.list(part).await?.keep(&mut unseen);
+    // Whoever asks for one namespace misses nothing by not seeing the others.
+    match unseen.into_iter().find(|unseen| unseen.extent != Extent::Elsewhere) {
+        Some(unseen) => Err(anyhow!("{}", unseen.why)),
+        None => Ok(items),
+    }
+}
