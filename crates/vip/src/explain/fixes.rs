@@ -1,7 +1,7 @@
 //! What a person can do about it, with the command where there is one.
 
 use api::names::PAUSED_ANNOTATION;
-use kit::explain::Fix;
+use kit::explain::{Fix, quoted};
 
 use super::Case;
 use crate::facts::{Pool, PoolName};
@@ -18,12 +18,12 @@ pub(super) fn fixes(case: &Case<'_>) -> Vec<Fix> {
     if let Stance::Out(_) = case.survey.stance {
         fixes.extend(of_stance(case));
     }
-    fixes.extend(case.bad_setting.iter().map(|setting| say(format!("correct the ExtensionConfig: {setting}"))));
+    fixes.extend(case.bad_setting.iter().map(|setting| Fix::say(format!("correct the ExtensionConfig: {setting}"))));
     for fault in &case.survey.faults {
-        fixes.push(say(format!("correct {fault}")));
+        fixes.push(Fix::say(format!("correct {fault}")));
     }
     if case.survey.rival.is_some() {
-        fixes.push(run(
+        fixes.push(Fix::run(
             "choose another endpoint; it can only be changed while nothing has been made of the cluster",
             format!("kubectl edit clusters.cluster.x-k8s.io {}", place(case)),
         ));
@@ -32,7 +32,7 @@ pub(super) fn fixes(case: &Case<'_>) -> Vec<Fix> {
         fixes.extend(of_state(case, *slot, &want.state, want.family));
     }
     if case.uncalled().is_some() && !out {
-        fixes.push(run(
+        fixes.push(Fix::run(
             "install the chart, or look at what Cluster API says about the registration",
             "kubectl get extensionconfigs.runtime.cluster.x-k8s.io -o yaml".to_owned(),
         ));
@@ -46,16 +46,16 @@ fn of_stance(case: &Case<'_>) -> Vec<Fix> {
         return Vec::new();
     }
     if cluster.paused {
-        return vec![say("go on with the cluster: take away spec.paused and the annotation that pauses it")];
+        return vec![Fix::say("go on with the cluster: take away spec.paused and the annotation that pauses it")];
     }
     let Some(class) = &case.class else {
-        return vec![say(format!(
+        return vec![Fix::say(format!(
             "give the cluster a topology, or run Berth with --enable-reconciler and annotate the Cluster with {CLUSTER_CLASS}"
         ))];
     };
     if cluster.annotation(CONTROL_PLANE_ENABLED) == Some("false") {
         let command = format!("kubectl annotate clusters.cluster.x-k8s.io {} {CONTROL_PLANE_ENABLED}-", place(case));
-        return vec![run("take the opt-out off the Cluster", command)];
+        return vec![Fix::run("take the opt-out off the Cluster", command)];
     }
     let opted_out = |class: &crate::facts::ClassFacts| {
         class.annotations.get(CONTROL_PLANE_ENABLED).is_some_and(|value| value == "false")
@@ -66,7 +66,7 @@ fn of_stance(case: &Case<'_>) -> Vec<Fix> {
             class.namespace().unwrap_or_default(),
             class.name()
         );
-        return vec![run("take the opt-out off the class", command)];
+        return vec![Fix::run("take the opt-out off the class", command)];
     }
     no_pool(case, Slot::CONTROL_PLANE, None)
 }
@@ -77,12 +77,12 @@ fn of_state(case: &Case<'_>, slot: Slot, state: &State, family: Option<crate::na
     match state {
         State::NoPool { .. } => no_pool(case, slot, family),
         State::Exhausted { pools } => {
-            let enlarge = pools
-                .iter()
-                .map(|pool| run(format!("add addresses to {pool}"), format!("kubectl edit {}", named(case, pool))));
+            let enlarge = pools.iter().map(|pool| {
+                Fix::run(format!("add addresses to {pool}"), format!("kubectl edit {}", named(case, pool)))
+            });
             enlarge.chain([another(case, slot)]).collect()
         }
-        State::Foreign { .. } => vec![run(
+        State::Foreign { .. } => vec![Fix::run(
             "see whose claim it is; delete it if nobody needs it, or give the cluster another name",
             format!("kubectl get {claim} -o yaml"),
         )],
@@ -94,15 +94,15 @@ fn of_state(case: &Case<'_>, slot: Slot, state: &State, family: Option<crate::na
             let pool = case.facts.annotation(crate::names::CONTROL_PLANE_POOL).and_then(PoolName::read);
             vec![exclude(case, pool.as_ref(), shown)]
         }
-        State::Mismatch { held, shown } => vec![say(format!(
+        State::Mismatch { held, shown } => vec![Fix::say(format!(
             "decide which address is right: if machines use {shown}, exclude it from the pool and delete the claim that holds {held}"
         ))],
-        State::Leaving => vec![run(
+        State::Leaving => vec![Fix::run(
             "if the claim stays, see which finalizer holds it and whether its controller runs",
             format!("kubectl get {claim} -o jsonpath='{{.metadata.finalizers}}'"),
         )],
         State::Waiting { .. } if waits_long(case, slot) => {
-            vec![run("see whether the IPAM provider runs and what it says", format!("kubectl describe {claim}"))]
+            vec![Fix::run("see whether the IPAM provider runs and what it says", format!("kubectl describe {claim}"))]
         }
         _ => Vec::new(),
     }
@@ -133,11 +133,11 @@ fn correct(case: &Case<'_>, slot: Slot, pool: &Pool, misfit: Misfit) -> Option<F
     Some(match misfit {
         Misfit::Class => {
             let class = case.class.as_ref()?.name();
-            run(format!("let {name} serve the class {class}"), serve(pool, &target, CLUSTER_CLASS, class))
+            Fix::run(format!("let {name} serve the class {class}"), serve(pool, &target, CLUSTER_CLASS, class))
         }
         Misfit::Role => {
             let role = slot.role;
-            run(format!("let {name} serve the role {role}"), serve(pool, &target, ROLE, role.as_str()))
+            Fix::run(format!("let {name} serve the role {role}"), serve(pool, &target, ROLE, role.as_str()))
         }
         Misfit::Namespace => {
             let namespace = case.key.namespace().unwrap_or_default();
@@ -146,22 +146,24 @@ fn correct(case: &Case<'_>, slot: Slot, pool: &Pool, misfit: Misfit) -> Option<F
                     let list = join(crate::facts::entries(list), namespace);
                     let value = quoted(&format!("{NAMESPACES}={list}"));
                     let command = format!("kubectl annotate --overwrite {target} {value}");
-                    run(format!("let {name} serve the namespace {namespace}"), command)
+                    Fix::run(format!("let {name} serve the namespace {namespace}"), command)
                 }
-                _ => say(format!(
+                _ => Fix::say(format!(
                     "let {name} serve the namespace {namespace}: see its annotations {NAMESPACES} and {NAMESPACE_SELECTOR}"
                 )),
             }
         }
         Misfit::Pin => {
             let pin = slot.role.pin();
-            run(
+            Fix::run(
                 "do not insist on one pool",
                 format!("kubectl annotate clusters.cluster.x-k8s.io {} {pin}-", place(case)),
             )
         }
-        Misfit::Paused => run(format!("go on with {name}"), format!("kubectl annotate {target} {PAUSED_ANNOTATION}-")),
-        Misfit::Empty => run(format!("add addresses to {name}"), format!("kubectl edit {target}")),
+        Misfit::Paused => {
+            Fix::run(format!("go on with {name}"), format!("kubectl annotate {target} {PAUSED_ANNOTATION}-"))
+        }
+        Misfit::Empty => Fix::run(format!("add addresses to {name}"), format!("kubectl edit {target}")),
         Misfit::Family | Misfit::Deleting => return None,
     })
 }
@@ -183,14 +185,14 @@ fn join<'a>(words: impl Iterator<Item = &'a str>, more: &'a str) -> String {
 fn another(case: &Case<'_>, slot: Slot) -> Fix {
     let class = case.class.as_ref().map(|class| class.name()).unwrap_or_default();
     let role = slot.role;
-    say(format!("or add a pool with the labels {CLUSTER_CLASS}={class} and {ROLE}={role}"))
+    Fix::say(format!("or add a pool with the labels {CLUSTER_CLASS}={class} and {ROLE}={role}"))
 }
 
 fn exclude(case: &Case<'_>, pool: Option<&PoolName>, address: &str) -> Fix {
     let what = format!("exclude {address} from the pool (spec.excludedAddresses), so that nobody else gets it");
     match pool {
-        Some(pool) => run(what, format!("kubectl edit {}", named(case, pool))),
-        None => say(what),
+        Some(pool) => Fix::run(what, format!("kubectl edit {}", named(case, pool))),
+        None => Fix::say(what),
     }
 }
 
@@ -206,36 +208,4 @@ fn named(case: &Case<'_>, pool: &PoolName) -> String {
 /// The cluster as kubectl names it.
 fn place(case: &Case<'_>) -> String {
     format!("-n {} {}", case.key.namespace().unwrap_or_default(), case.key.name())
-}
-
-/// A word for a shell: what others wrote into annotations must stay one word, whatever it is.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-fn say(what: impl Into<String>) -> Fix {
-    Fix { what: what.into(), command: None }
-}
-
-fn run(what: impl Into<String>, command: String) -> Fix {
-    Fix { what: what.into(), command: Some(command) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn what_others_wrote_stays_one_word_of_a_shell() {
-        assert_eq!(quoted("a/b=c,d"), "a/b=c,d");
-        for bad in ["a b", "$(rm)", "a;b", "", "a\nb", "it's"] {
-            let quoted = quoted(bad);
-            assert!(quoted.starts_with('\'') && quoted.ends_with('\''), "{quoted}");
-        }
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-    }
 }

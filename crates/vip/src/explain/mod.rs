@@ -27,7 +27,8 @@ use crate::survey::{Stance, State, Survey, Want, class_of, search, survey};
 use crate::words::{reason, rivalry, sentence};
 use calls::Call;
 use candidates::consider;
-pub use sight::{Extent, Lists, Part, Sight, Unseen};
+pub use kit::explain::Extent;
+pub use sight::{Lists, Part, Sight, Unseen};
 pub use tree::tree;
 
 /// One cluster, judged.

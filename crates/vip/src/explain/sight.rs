@@ -31,27 +31,8 @@ pub enum Part {
     Extensions,
 }
 
-/// How much of a kind was not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// What lies in other namespaces.
-    Elsewhere,
-    /// All of it.
-    All,
-    /// Nothing, because the server does not know the kind: there is none.
-    Absent,
-}
-
 /// Something that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unseen {
-    /// What.
-    pub part: Part,
-    /// How much of it.
-    pub extent: Extent,
-    /// Why, and what would help.
-    pub why: String,
-}
+pub type Unseen = kit::explain::Unseen<Part>;
 
 /// Everything that was read.
 #[derive(Clone, Debug, Default)]
@@ -107,11 +88,11 @@ impl Sight {
 
     /// Whether nothing at all of a kind was read.
     pub(super) fn is_blind(&self, part: Part) -> bool {
-        self.unseen.iter().any(|unseen| unseen.part == part && unseen.extent == Extent::All)
+        kit::explain::is_blind(&self.unseen, &part)
     }
 
     /// Whether some of a kind was not read.
     pub(super) fn misses(&self, part: Part) -> bool {
-        self.unseen.iter().any(|unseen| unseen.part == part && unseen.extent != Extent::Absent)
+        kit::explain::misses(&self.unseen, &part)
     }
 }
