@@ -64,7 +64,9 @@ fn a_quick_run_measures_both_sides_and_fails_the_one_that_writes() {
     ]);
     let told = String::from_utf8_lossy(&run.stderr);
     assert_eq!(run.status.code(), Some(1), "{told}");
-    let doc: Value = serde_json::from_slice(&std::fs::read(&out).expect("a document is written")).unwrap();
+    let doc: Value =
+        serde_json::from_slice(&std::fs::read(&out).unwrap_or_else(|error| panic!("no document: {error}: {told}")))
+            .unwrap();
     assert_eq!((doc["schema"].as_str(), doc["result"].as_str()), (Some("berth-bench/1"), Some("failed")), "{told}");
 
     let legs = doc["legs"].as_array().unwrap();
