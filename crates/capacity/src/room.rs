@@ -2,17 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use api::status::Conditioned;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::class::{Class, Classify};
 use kit::clock::Clock;
 use kit::events::Events;
 use kit::feed::Version;
 use kit::kinds::Kind;
-use kit::room::{Flow, Report, Room, Trouble as Failure, Violation};
+use kit::room::{Flow, NoStatus, Report, Room, Trouble as Failure, Violation};
 use kit::write::{self, Target, Writer};
-use serde::Serialize;
 
 use crate::catalogue::Catalogue;
 use crate::cloud::Cloud;
@@ -58,23 +55,6 @@ impl Classify for Error {
             Self::Write(error) => error.class(),
         }
     }
-}
-
-/// The room has no status of its own: other people's objects tell by their annotations.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct NoStatus {
-    #[serde(skip)]
-    none: Vec<Condition>,
-}
-
-impl Conditioned for NoStatus {
-    fn conditions(&self) -> &[Condition] {
-        &self.none
-    }
-    fn conditions_mut(&mut self) -> &mut Vec<Condition> {
-        &mut self.none
-    }
-    fn set_observed_generation(&mut self, _: i64) {}
 }
 
 /// What a pass learns, and which version of the group it is about.

@@ -58,40 +58,29 @@ impl From<AwsPlaceSpec> for PlaceFacts {
     }
 }
 
-/// Networks of clusters on EC2.
-pub struct AwsClusters;
+macro_rules! places {
+    ($($(#[$doc:meta])* $feed:ident of $source:ident;)+) => {$(
+        $(#[$doc])*
+        pub struct $feed;
 
-impl Project for AwsClusters {
-    type Source = AWSCluster;
-    type Slim = PlaceFacts;
+        impl Project for $feed {
+            type Source = $source;
+            type Slim = PlaceFacts;
 
-    fn slim(source: AWSCluster) -> PlaceFacts {
-        source.spec.into()
-    }
+            fn slim(source: $source) -> PlaceFacts {
+                source.spec.into()
+            }
+        }
+    )+};
 }
 
-/// Control planes of clusters on EKS.
-pub struct ManagedPlanes;
-
-impl Project for ManagedPlanes {
-    type Source = AWSManagedControlPlane;
-    type Slim = PlaceFacts;
-
-    fn slim(source: AWSManagedControlPlane) -> PlaceFacts {
-        source.spec.into()
-    }
-}
-
-/// Control planes of clusters on OpenShift Service on AWS.
-pub struct RosaPlanes;
-
-impl Project for RosaPlanes {
-    type Source = ROSAControlPlane;
-    type Slim = PlaceFacts;
-
-    fn slim(source: ROSAControlPlane) -> PlaceFacts {
-        source.spec.into()
-    }
+places! {
+    /// Networks of clusters on EC2.
+    AwsClusters of AWSCluster;
+    /// Control planes of clusters on EKS.
+    ManagedPlanes of AWSManagedControlPlane;
+    /// Control planes of clusters on OpenShift Service on AWS.
+    RosaPlanes of ROSAControlPlane;
 }
 
 /// The platform of an OpenShift cluster, as far as it is AWS.

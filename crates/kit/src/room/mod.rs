@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use api::status::Conditioned;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
 pub use driver::{Driver, Outcome};
@@ -158,6 +159,23 @@ impl<E: Classify + std::error::Error> Trouble<E> {
             Self::NotLeading => "no longer leading".to_owned(),
         }
     }
+}
+
+/// The status of a room that has none to write: whatever it has to say stands elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NoStatus {
+    #[serde(skip)]
+    none: Vec<Condition>,
+}
+
+impl Conditioned for NoStatus {
+    fn conditions(&self) -> &[Condition] {
+        &self.none
+    }
+    fn conditions_mut(&mut self) -> &mut Vec<Condition> {
+        &mut self.none
+    }
+    fn set_observed_generation(&mut self, _: i64) {}
 }
 
 /// How things stand with one object.
