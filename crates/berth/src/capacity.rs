@@ -301,17 +301,11 @@ fn ttl(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::cli::Cli;
     use clap::Parser;
 
     use super::*;
-    use crate::cli::{Cli, Command};
-
-    fn read(args: &[&str]) -> RunOptions {
-        match Cli::parse_from(["berth", "run"].iter().chain(args)).command {
-            Command::Run(options) => *options,
-            other => panic!("{other:?}"),
-        }
-    }
+    use crate::cli::tests::run_options as read;
 
     fn config(args: &[&str], vars: &[(&str, &str)]) -> Result<Config, Usage> {
         let options = read(args);

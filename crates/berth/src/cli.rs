@@ -287,8 +287,16 @@ pub fn version(options: &OutputOptions) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// The options of `berth run` with these flags.
+    pub fn run_options(args: &[&str]) -> RunOptions {
+        match Cli::parse_from(["berth", "run"].iter().chain(args)).command {
+            Command::Run(options) => *options,
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn durations_are_read_and_bad_ones_named() {

@@ -216,16 +216,10 @@ fn allocation_wait(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
     use clap::Parser;
 
-    use crate::cli::{Cli, Command};
-
-    fn read(args: &[&str]) -> RunOptions {
-        match Cli::parse_from(["berth", "run"].iter().chain(args)).command {
-            Command::Run(options) => *options,
-            other => panic!("{other:?}"),
-        }
-    }
+    use crate::cli::tests::run_options as read;
 
     #[test]
     fn without_flags_the_room_is_set_up_by_its_own_defaults() {
