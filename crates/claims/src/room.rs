@@ -20,7 +20,7 @@ use crate::apply::Error;
 use crate::config::Config;
 use crate::copies::Copies;
 use crate::decide::{self, Step};
-use crate::facts::{Consumer, PolicyFacts, QuotaFacts, World};
+use crate::facts::{Consumer, World};
 use crate::guard;
 use crate::hand::Hand;
 use crate::keeper::{self, Ledgers};
@@ -175,11 +175,7 @@ fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<Obj
     world.hardware.observe(move |delta| wake(&queue, lock(&yard).hardware(&delta.key, delta.new.clone(), clock.now())));
     let (yard, clock, queue) = teller();
     world.policies.observe(move |delta| {
-        // Its own status changes with every host that is bound through it.
-        let same = |old: &PolicyFacts, new: &PolicyFacts| {
-            old.uid == new.uid && old.spec == new.spec && old.problem == new.problem
-        };
-        if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if same(old, new)) {
+        if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.rules_like(new)) {
             wake(&queue, lock(&yard).policy(&delta.key, delta.new.clone(), clock.now()));
         }
     });
@@ -189,10 +185,7 @@ fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<Obj
         .observe(move |delta| wake(&queue, lock(&yard).space(delta.key.name(), delta.new.clone(), clock.now())));
     let (yard, clock, queue) = teller();
     world.quotas.observe(move |delta| {
-        let same = |old: &QuotaFacts, new: &QuotaFacts| {
-            old.uid == new.uid && old.spec == new.spec && old.problem == new.problem
-        };
-        if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if same(old, new)) {
+        if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.rules_like(new)) {
             wake(&queue, lock(&yard).quota(delta.key.name(), delta.new.clone(), clock.now()));
         }
     });

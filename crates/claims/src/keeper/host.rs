@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use api::key::ObjectKey;
 use api::names::claims as names;
-use api::own::HostClaimStatus;
 use api::raw::HostClaim;
+use api::reasons::claims::Reason;
 use jiff::Timestamp;
 use kit::class::{Class, Classify};
 use kit::events::Events;
 use kit::feed::{Phase, Scope, Seen, Version};
 use kit::manager::Manager;
 use kit::queue::{Priority, Work};
-use kit::room::{Flow, Report, Room, Trouble, Violation};
+use kit::room::{Flow, NoStatus, Report, Room, Trouble, Violation};
 use kit::write::{self, Target, Writer};
 use kube::Api;
 use serde_json::{Value, json};
@@ -259,8 +259,7 @@ impl Room for Hosts {
     type Key = ObjectKey;
     type Snapshot = Snapshot;
     type Step = Step;
-    /// Hosts have no status of ours; none is ever reported.
-    type Status = HostClaimStatus;
+    type Status = NoStatus;
     type Error = Error;
 
     async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
@@ -311,7 +310,7 @@ impl Room for Hosts {
                     }
                 };
                 let target = Target { kind: self.world.hosts.kind(), key: s.key.clone(), uid: s.host.uid.clone() };
-                self.events.say(&target, true, "OrphanHost", &text).await;
+                self.events.say(&target, true, Reason::OrphanedHost.as_str(), &text).await;
                 let uid = s.host.consumer.as_ref().map(|consumer| consumer.uid.clone()).unwrap_or_default();
                 self.memory().reported.insert(s.key.clone(), uid);
                 Ok(Flow::Next)
@@ -335,7 +334,7 @@ impl Room for Hosts {
         }
     }
 
-    fn report<'s>(&self, _: &'s Snapshot, _: Option<&Trouble<Error>>) -> Option<Report<'s, HostClaimStatus>> {
+    fn report<'s>(&self, _: &'s Snapshot, _: Option<&Trouble<Error>>) -> Option<Report<'s, NoStatus>> {
         None
     }
 }

@@ -4,12 +4,14 @@
 
 pub mod catalogue;
 pub mod host;
+pub mod ledger;
 pub mod policy;
 pub mod quota;
 
 use std::sync::Arc;
 
 use api::key::ObjectKey;
+use kit::feed::Feed;
 use kit::manager::Manager;
 use kit::queue::{Priority, Work};
 use kit::room::Driver;
@@ -19,6 +21,7 @@ use crate::facts::World;
 use crate::room::SharedYard;
 use crate::yard::Touched;
 use host::Hosts;
+use ledger::{Account, Ledger};
 use policy::Policies;
 use quota::Quotas;
 
@@ -44,22 +47,23 @@ impl Ledgers {
 /// Adds the duties to a manager. Call it before the yard is opened.
 #[must_use]
 pub fn mount(manager: &Manager, world: &World, config: &Arc<Config>, yard: &SharedYard) -> Ledgers {
-    let policies = Driver::new(manager, Policies::new(world, yard));
-    let work = Arc::clone(policies.work());
-    world.policies.observe(move |delta| work.add_now(delta.key.clone(), Priority::Background));
-    let (ready, feed) = (world.clone(), world.policies.clone());
-    manager.drive(&policies, async move { ready.settled().await }, move |accepts| feed.keys(accepts));
-
-    let quotas = Driver::new(manager, Quotas::new(world, yard));
-    let work = Arc::clone(quotas.work());
-    world.quotas.observe(move |delta| work.add_now(delta.key.clone(), Priority::Background));
-    let (ready, feed) = (world.clone(), world.quotas.clone());
-    manager.drive(&quotas, async move { ready.settled().await }, move |accepts| feed.keys(accepts));
+    let policies = keep::<Policies>(manager, world, &world.policies, yard);
+    let quotas = keep::<Quotas>(manager, world, &world.quotas, yard);
 
     let hosts = Driver::new(manager, Hosts::new(manager, world, config, yard));
     host::wake(world, hosts.work(), hosts.room().shared_memory());
     let (ready, feed) = (world.clone(), world.hosts.clone());
     manager.drive(&hosts, async move { ready.settled().await }, move |accepts| feed.keys(accepts));
 
-    Ledgers { policies: Arc::clone(policies.work()), quotas: Arc::clone(quotas.work()) }
+    Ledgers { policies, quotas }
+}
+
+/// Keeps the ledger of one kind of rules; returns its queue.
+fn keep<A: Account>(manager: &Manager, world: &World, feed: &Feed<A::Feed>, yard: &SharedYard) -> Arc<Work<ObjectKey>> {
+    let driver = Driver::new(manager, Ledger::<A>::new(feed, yard));
+    let work = Arc::clone(driver.work());
+    feed.observe(move |delta| work.add_now(delta.key.clone(), Priority::Background));
+    let (ready, keys) = (world.clone(), feed.clone());
+    manager.drive(&driver, async move { ready.settled().await }, move |accepts| keys.keys(accepts));
+    Arc::clone(driver.work())
 }
