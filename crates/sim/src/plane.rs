@@ -23,7 +23,10 @@ mod process;
 pub use account::account;
 pub use find::Server;
 pub use install::{apply, install_crds, objects, webhooks_by_url};
-pub use managers::{Manager, capi, capi_with, cluster_api_definitions, ipam};
+pub use managers::{
+    Manager, capi, capi_with, cluster_api_definitions, ipam, kubeadm_bootstrap, kubeadm_control_plane,
+    provider_definitions,
+};
 pub use process::{Process, free_port, http_get, wait_http};
 
 /// How long a server may take until it is ready.

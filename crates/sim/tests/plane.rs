@@ -207,3 +207,44 @@ async fn real_cluster_api_managers_hand_out_an_address() {
     assert!(!alive(pid));
     drop(capi);
 }
+
+#[tokio::test]
+async fn real_kubeadm_managers_judge_what_is_rendered_for_them() {
+    let name = "real_kubeadm_managers_judge_what_is_rendered_for_them";
+    if plane::for_test(name).is_none() {
+        return;
+    }
+    let plane = Plane::start().unwrap();
+    let core = match plane::capi(&plane).await {
+        Err(error @ plane::PlaneError::NotBuilt { .. }) if !plane::required() => {
+            eprintln!("SKIPPED {name}: {error}");
+            return;
+        }
+        other => other.unwrap(),
+    };
+    let managers =
+        [core, plane::kubeadm_bootstrap(&plane).await.unwrap(), plane::kubeadm_control_plane(&plane).await.unwrap()];
+    let client = plane.client().await.unwrap();
+    plane::install_crds(&client, plane::provider_definitions().unwrap()).await.unwrap();
+
+    let template = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta3", "kind": "CloudStackMachineTemplate", "metadata": {"name": "small"},
+        "spec": {"template": {"spec": {"offering": {"name": "Small"}, "template": {"name": "ubuntu"}}}},
+    });
+    plane::apply(&client, &template).await.unwrap();
+    let mut control_plane = json!({
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "metadata": {"name": "one"},
+        "spec": {
+            "replicas": 1, "version": "v1.33.1",
+            "machineTemplate": {"spec": {"infrastructureRef": {
+                "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "CloudStackMachineTemplate", "name": "small",
+            }}},
+        },
+    });
+    plane::apply(&client, &control_plane).await.unwrap();
+    control_plane["metadata"]["name"] = json!("two");
+    control_plane["spec"]["replicas"] = json!(2);
+    let refusal = plane::apply(&client, &control_plane).await.unwrap_err().to_string();
+    assert!(refusal.contains("spec.replicas"), "an even number of stacked members is refused: {refusal}");
+    drop(managers);
+}

@@ -63,6 +63,28 @@ pub async fn capi_with(plane: &Plane, more: &[&str]) -> Result<Manager, PlaneErr
     start(plane, kind, more).await
 }
 
+/// Installs the definitions of the kubeadm bootstrap provider and starts it; the core manager must run already.
+pub async fn kubeadm_bootstrap(plane: &Plane) -> Result<Manager, PlaneError> {
+    let kind = Kind {
+        name: "capi-kubeadm-bootstrap",
+        manifests: "manifests/kubeadm-bootstrap.json",
+        health_flag: "--health-addr",
+        more: &[],
+    };
+    start(plane, kind, &[]).await
+}
+
+/// Installs the definitions of the kubeadm control-plane provider and starts it; the core manager must run already.
+pub async fn kubeadm_control_plane(plane: &Plane) -> Result<Manager, PlaneError> {
+    let kind = Kind {
+        name: "capi-kubeadm-control-plane",
+        manifests: "manifests/kubeadm-control-plane.json",
+        health_flag: "--health-addr",
+        more: &["--feature-gates=ClusterTopology=true"],
+    };
+    start(plane, kind, &[]).await
+}
+
 /// Installs the in-cluster IPAM provider's definitions and starts it; the core manager must run already.
 pub async fn ipam(plane: &Plane) -> Result<Manager, PlaneError> {
     let kind = Kind {
@@ -77,8 +99,21 @@ pub async fn ipam(plane: &Plane) -> Result<Manager, PlaneError> {
 /// The definitions of Cluster API and of the in-cluster IPAM provider, for servers without their managers: without
 /// webhooks, so objects are kept at the stored version and nothing is defaulted.
 pub fn cluster_api_definitions() -> Result<Vec<Value>, PlaneError> {
+    definitions(&[("capi-core", "manifests/capi.json"), ("ipam-in-cluster", "manifests/ipam.json")])
+}
+
+/// The definitions of the kubeadm and CloudStack providers, for servers without their managers, as those above.
+pub fn provider_definitions() -> Result<Vec<Value>, PlaneError> {
+    definitions(&[
+        ("capi-kubeadm-bootstrap", "manifests/kubeadm-bootstrap.json"),
+        ("capi-kubeadm-control-plane", "manifests/kubeadm-control-plane.json"),
+        ("the CloudStack provider's definitions", "manifests/cloudstack.json"),
+    ])
+}
+
+fn definitions(files: &[(&'static str, &str)]) -> Result<Vec<Value>, PlaneError> {
     let mut all = Vec::new();
-    for (name, manifests) in [("capi-core", "manifests/capi.json"), ("ipam-in-cluster", "manifests/ipam.json")] {
+    for (name, manifests) in files {
         all.extend(read(name, manifests)?);
     }
     all.retain(|object| object["kind"] == "CustomResourceDefinition");
