@@ -19,7 +19,7 @@ help: ## list the targets
 demo: plane capi bins ## show Berth at work with real managers on a real API server, about a minute once built
 	@$(TARGET)/debug/berth-sandbox demo
 
-sandbox: plane bins $(if $(findstring capi,$(WITH))$(findstring ipam,$(WITH)),capi) ## the same world kept running: make sandbox [DIR=d] [WITH=capi,ipam]
+sandbox: plane bins $(if $(findstring capi,$(WITH))$(findstring ipam,$(WITH)),capi) ## the same world kept running: make sandbox [DIR=d] [WITH=capi,ipam,hosts,ec2]
 	@$(TARGET)/debug/berth-sandbox up --dir $(DIR) $(if $(WITH),--with $(WITH))
 
 test: ## everything CI checks, with the time of each step

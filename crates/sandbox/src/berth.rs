@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use sim::ec2;
 use sim::plane::{Plane, Process, free_port, http_get, wait_http};
 
 use crate::Usage;
@@ -85,8 +86,8 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts `berth run` against the plane, its log in `log`.
-    pub fn start(program: &Program, plane: &Plane, log: &Path) -> Result<Self> {
+    /// Starts `berth run` against the plane and, if there is one, the simulated cloud; its log in `log`.
+    pub fn start(program: &Program, plane: &Plane, cloud: Option<&ec2::Handle>, log: &Path) -> Result<Self> {
         let (health, metrics, webhooks, hooks) = (free_port()?, free_port()?, free_port()?, free_port()?);
         let mut command = Command::new(program.path());
         command
@@ -105,6 +106,18 @@ impl Operator {
             .arg(hooks.to_string())
             .arg("--runtime-extension-cert-dir")
             .arg(plane.webhook_cert_dir()?);
+        if let Some(cloud) = cloud {
+            // Whatever identity the caller's shell has is none of the simulator's.
+            for name in
+                std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_string_lossy().starts_with("AWS_"))
+            {
+                command.env_remove(name);
+            }
+            for service in ["ec2", "sts"] {
+                command.arg("--aws-endpoint").arg(format!("{service}={}", cloud.endpoint));
+            }
+            command.env("AWS_ACCESS_KEY_ID", &cloud.access_key).env("AWS_SECRET_ACCESS_KEY", &cloud.secret);
+        }
         let process = Process::start("berth", command, log, None)?;
         Ok(Self { process, health, metrics, webhooks, hooks })
     }

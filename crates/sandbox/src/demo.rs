@@ -55,6 +55,7 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
     let client = story
         .tell("A real API server starts on an empty directory", &plane_log, async {
             world.start_plane(dir.join("plane")).await?;
+            world.start_cloud().await?;
             let client = world.plane()?.client().await?;
             let version = client.apiserver_version().await.context("asking for the version")?.git_version;
             Ok((client, format!("Kubernetes {version}, process {}", world.plane()?.pid().unwrap_or_default())))
@@ -132,6 +133,8 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
 
     crate::vip::tell(&mut story, world, &client, dir).await?;
 
+    crate::capacity::tell(&mut story, world, &client, dir).await?;
+
     crate::claims::tell(&mut story, world, program, &client, dir).await?;
 
     story
@@ -162,6 +165,7 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
     story.line("  make sandbox                    the same world, kept running");
     story.line("  make sandbox WITH=capi,ipam     with the real Cluster API managers, for clusters of your own");
     story.line("  make sandbox WITH=hosts         with hosts that can be claimed");
+    story.line("  make sandbox WITH=ec2           with a simulated EC2");
     story.line("  make test                       everything that is promised, checked");
     Ok(())
 }

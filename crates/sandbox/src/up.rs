@@ -59,6 +59,17 @@ async fn bring_up(world: &mut World, options: &UpOptions, program: &Program, dir
                 say(&format!("host simulator: {} hosts in the namespace {HOSTS}", options.hosts));
                 continue;
             }
+            Part::Ec2 => {
+                let cloud = world.start_cloud().await?;
+                env.extend(
+                    ["BERTH_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_STS"]
+                        .map(|name| (name, cloud.endpoint.clone())),
+                );
+                env.push(("AWS_ACCESS_KEY_ID", cloud.access_key.clone()));
+                env.push(("AWS_SECRET_ACCESS_KEY", cloud.secret.clone()));
+                say(&format!("EC2 simulator: {}", cloud.endpoint));
+                continue;
+            }
         };
         let port = world.start_manager(*part).await?.health_port();
         env.push((variable, address(port)));

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use serde_json::json;
 use sim::dock::extension;
+use sim::ec2;
 use sim::metal::Machines;
 use sim::plane::{Manager, Options, Plane, PlaneError};
 use tokio::task::JoinHandle;
@@ -26,6 +27,8 @@ pub struct World {
     pub managers: Vec<(&'static str, Manager)>,
     /// The host simulator.
     hosts: Option<JoinHandle<()>>,
+    /// The EC2 simulator.
+    cloud: Option<ec2::Handle>,
     plane: Option<Plane>,
     starting: Option<JoinHandle<Result<Plane, PlaneError>>>,
 }
@@ -57,7 +60,7 @@ impl World {
 
     /// Starts Berth; it need not be ready when this returns.
     pub fn start_operator(&mut self, program: &Program, log: &Path) -> Result<&mut Operator> {
-        let operator = Operator::start(program, self.plane()?, log)?;
+        let operator = Operator::start(program, self.plane()?, self.cloud.as_ref(), log)?;
         Ok(self.operator.insert(operator))
     }
 
@@ -76,7 +79,7 @@ impl World {
                 ("Cluster API core manager", sim::plane::capi(plane).await?)
             }
             Part::Ipam => ("in-cluster IPAM provider", sim::plane::ipam(plane).await?),
-            Part::Hosts => bail!("the host simulator is no manager"),
+            Part::Hosts | Part::Ec2 => bail!("a simulator is no manager"),
         };
         self.managers.push((name, manager));
         self.managers.last_mut().map(|(_, manager)| manager).context("a manager was just started")
@@ -91,6 +94,17 @@ impl World {
         let machines = simulator.machines();
         self.hosts = Some(tokio::spawn(simulator.run()));
         Ok(machines)
+    }
+
+    /// Starts the EC2 simulator; a Berth that is started later knows it.
+    pub async fn start_cloud(&mut self) -> Result<&ec2::Handle> {
+        let cloud = ec2::start(ec2::Options::default()).await.context("starting the EC2 simulator")?;
+        Ok(self.cloud.insert(cloud))
+    }
+
+    /// The EC2 simulator.
+    pub fn cloud(&self) -> Result<&ec2::Handle> {
+        self.cloud.as_ref().context("the EC2 simulator has not been started")
     }
 
     /// Registers Berth's hooks with Cluster API, by address, and names the handlers it found.
@@ -118,6 +132,9 @@ impl World {
         }
         if let Some(hosts) = self.hosts.take() {
             hosts.abort();
+        }
+        if let Some(cloud) = self.cloud.take() {
+            cloud.stop();
         }
         while let Some((_, mut manager)) = self.managers.pop() {
             manager.stop();

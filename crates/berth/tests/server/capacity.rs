@@ -13,32 +13,17 @@ use crate::support::{Operator, SOON, World, within};
 const NS: &str = "capacity-test";
 const CAPACITY: &str = "capacity.cluster-autoscaler.kubernetes.io";
 
-/// A kind with an open schema: what other people's schemas say is not what is tested here.
-fn definition(group: &str, version: &str, kind: &str, namespaced: bool) -> Value {
-    let plural = format!("{}s", kind.to_lowercase());
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}"),
-            "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/cluster-api"}},
-        "spec": {
-            "group": group, "scope": if namespaced { "Namespaced" } else { "Cluster" },
-            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
-            "versions": [{"name": version, "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}}}],
-        },
-    })
-}
-
 fn definitions() -> Vec<Value> {
-    vec![
-        definition("machine.openshift.io", "v1beta1", "MachineSet", true),
-        definition("cluster.x-k8s.io", "v1beta2", "Cluster", true),
-        definition("cluster.x-k8s.io", "v1beta2", "MachineDeployment", true),
-        definition("cluster.x-k8s.io", "v1beta2", "MachineSet", true),
-        definition("infrastructure.cluster.x-k8s.io", "v1beta2", "AWSMachineTemplate", true),
-        definition("infrastructure.cluster.x-k8s.io", "v1beta2", "AWSCluster", true),
+    [
+        ("machine.openshift.io", "v1beta1", "MachineSet"),
+        ("cluster.x-k8s.io", "v1beta2", "Cluster"),
+        ("cluster.x-k8s.io", "v1beta2", "MachineDeployment"),
+        ("cluster.x-k8s.io", "v1beta2", "MachineSet"),
+        ("infrastructure.cluster.x-k8s.io", "v1beta2", "AWSMachineTemplate"),
+        ("infrastructure.cluster.x-k8s.io", "v1beta2", "AWSCluster"),
     ]
+    .map(|(group, version, kind)| plane::open_definition(group, version, kind))
+    .into()
 }
 
 fn api(world: &World, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {

@@ -7,7 +7,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,26 @@ pub async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, Pla
     api.patch(name, &PatchParams::apply("sandbox").force(), &Patch::Apply(object))
         .await
         .map_err(PlaneError::kube(doing))
+}
+
+/// The definition of a foreign kind with an open schema: for what other people's schemas say is not the subject.
+///
+/// The contract label makes it a kind that Cluster API can use.
+#[must_use]
+pub fn open_definition(group: &str, version: &str, kind: &str) -> Value {
+    let plural = format!("{}s", kind.to_lowercase());
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}"), "labels": {"cluster.x-k8s.io/v1beta2": version},
+            "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/cluster-api"}},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+            "versions": [{"name": version, "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}}}],
+        },
+    })
 }
 
 /// Applies definitions and waits until each is established and every served version is discoverable.
@@ -123,7 +143,7 @@ pub fn webhooks_by_url(object: &mut Value, port: u16, ca: &str) {
     let bundle = base64::engine::general_purpose::STANDARD.encode(ca);
     let rewrite = |config: &mut Value| {
         let path = config.pointer("/service/path").and_then(Value::as_str).unwrap_or("/convert").to_owned();
-        *config = serde_json::json!({"url": format!("https://127.0.0.1:{port}{path}"), "caBundle": bundle});
+        *config = json!({"url": format!("https://127.0.0.1:{port}{path}"), "caBundle": bundle});
     };
     let by_webhook = object.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook");
     if by_webhook && let Some(config) = object.pointer_mut("/spec/conversion/webhook/clientConfig") {
