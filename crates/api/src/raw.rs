@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::meta::{lean_meta, managed_meta};
 
 macro_rules! raw {
-    ($(#[$doc:meta])* $ty:ident, $meta:literal, group: $group:expr, plural: $plural:expr, scope: $scope:ident) => {
+    ($(#[$doc:meta])* $ty:ident, $meta:literal, group: $group:expr, version: $version:literal, plural: $plural:expr, scope: $scope:ident) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
         pub struct $ty {
@@ -25,19 +25,23 @@ macro_rules! raw {
             pub status: Value,
         }
 
-        crate::view! { $ty, group: $group, versions: ["v1alpha1"], plural: $plural, scope: $scope }
+        crate::view! { $ty, group: $group, versions: [$version], plural: $plural, scope: $scope }
     };
 }
 
 raw! {
     /// A HostClaim; its metadata says who manages its status.
-    HostClaim, "managed_meta", group: "metal3.io", plural: "hostclaims", scope: Namespaced
+    HostClaim, "managed_meta", group: "metal3.io", version: "v1alpha1", plural: "hostclaims", scope: Namespaced
 }
 raw! {
     /// A HostDeployPolicy.
-    HostDeployPolicy, "lean_meta", group: "metal3.io", plural: "hostdeploypolicies", scope: Namespaced
+    HostDeployPolicy, "lean_meta", group: "metal3.io", version: "v1alpha1", plural: "hostdeploypolicies", scope: Namespaced
 }
 raw! {
     /// A HostClaimQuota.
-    HostClaimQuota, "lean_meta", group: crate::names::GROUP, plural: "hostclaimquotas", scope: Cluster
+    HostClaimQuota, "lean_meta", group: crate::names::GROUP, version: "v1alpha1", plural: "hostclaimquotas", scope: Cluster
+}
+raw! {
+    /// An AWSMachine.
+    AWSMachine, "lean_meta", group: crate::views::INFRASTRUCTURE_GROUP, version: "v1beta2", plural: "awsmachines", scope: Namespaced
 }

@@ -19,12 +19,21 @@ pub const PROVISIONED: &str = "Provisioned";
 pub const AVAILABLE_FOR_PROVISIONING: &str = "AvailableForProvisioning";
 /// Condition type of a HostClaim: somebody admits it to its host.
 pub const AUTHORIZED: &str = "Authorized";
-/// Condition type of a HostClaim: it or its Cluster is paused.
+/// Condition type of a HostClaim or AWSMachine: it or its Cluster is paused.
 pub const PAUSED: &str = "Paused";
 /// Condition type of a HostClaim: it can be moved to another cluster together with its host.
 pub const MOVABLE: &str = "Movable";
 /// Condition type of a HostDeployPolicy: it is in force.
 pub const ACCEPTED: &str = "Accepted";
+
+/// Condition type of an AWSMachine: its instance runs.
+pub const INSTANCE_READY: &str = "InstanceReady";
+/// Condition type of an AWSMachine: the dedicated host that was allocated for it can be used.
+pub const DEDICATED_HOST_READY: &str = "DedicatedHostReady";
+/// Condition type of an AWSMachine: what became of its dedicated hosts when it was deleted.
+pub const DEDICATED_HOST_RELEASE: &str = "DedicatedHostRelease";
+/// Condition type of an AWSMachine: its instance has the security groups it should have.
+pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
 
 /// A reason as the book lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +56,7 @@ pub fn all() -> Vec<Entry> {
     all.extend(claims::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(vip::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(capacity::Reason::ALL.iter().map(|r| r.entry()));
+    all.extend(hosts::Reason::ALL.iter().map(|r| r.entry()));
     all
 }
 
@@ -351,6 +361,123 @@ pub mod capacity {
     } }
 }
 
+/// Reasons on AWSMachines, in their conditions and events.
+pub mod hosts {
+    reasons! { "hosts" {
+        // InstanceReady
+        InstanceRunning, "instancerunning",
+            "The instance runs.";
+        WaitingForClusterInfrastructure, "waitingforclusterinfrastructure",
+            "The network of the cluster is not there yet, so nothing is started.";
+        WaitingForBootstrapData, "waitingforbootstrapdata",
+            "The data that makes a node of the instance is not there yet.";
+        InstanceProvisionStarted, "instanceprovisionstarted",
+            "The instance is being prepared or was just asked for.";
+        InstanceProvisionFailed, "instanceprovisionfailed",
+            "The instance could not be started.";
+        InstanceNotReady, "instancenotready",
+            "The instance exists and does not run yet.";
+        InstanceStopped, "instancestopped",
+            "The instance is stopped.";
+        InstanceTerminated, "instanceterminated",
+            "The instance was terminated by somebody else.";
+        Deleting, "deleting",
+            "The machine is being deleted.";
+        DeletingFailed, "deletingfailed",
+            "The instance could not be terminated.";
+        Deleted, "deleted",
+            "The instance is gone.";
+        InstanceNotFound, "instancenotfound",
+            "EC2 does not know the instance any more, and no second one is started in its place.";
+        // DedicatedHostReady
+        HostAvailable, "hostavailable",
+            "The dedicated host can be used.";
+        HostAllocationStarted, "hostallocationstarted",
+            "The intent to allocate a host is stored, and the host is being asked for.";
+        HostPending, "hostpending",
+            "The host is allocated and not usable yet.";
+        HostQuotaExceeded, "hostquotaexceeded",
+            "The account may not have another host of this family in the region.";
+        HostCapacityUnavailable, "hostcapacityunavailable",
+            "EC2 has no host of this type left in the zone.";
+        HostAllocationDenied, "hostallocationdenied",
+            "A permission or a limit of the installation forbids the allocation.";
+        HostAllocationFailed, "hostallocationfailed",
+            "No host can be allocated for this machine as it is.";
+        HostUnderAssessment, "hostunderassessment",
+            "EC2 examines the host because it may be faulty.";
+        HostPermanentFailure, "hostpermanentfailure",
+            "The host failed for good.";
+        HostLost, "hostlost",
+            "The host is gone, and somebody else released it.";
+        HostMismatch, "hostmismatch",
+            "The instance runs on a host that was not allocated for it.";
+        // DedicatedHostRelease
+        WaitingForInstanceTermination, "waitingforinstancetermination",
+            "The hosts wait until the instance is gone.";
+        HostOccupied, "hostoccupied",
+            "EC2 still counts an instance on the host, which it does for some time after the end of the last one.";
+        MinimumAllocationPeriod, "minimumallocationperiod",
+            "The host cannot be released before a day has passed, which EC2 demands of hosts for mac instances.";
+        HostReserved, "hostreserved",
+            "The host belongs to a reservation and cannot be released before its end.";
+        DedicatedHostReleaseFailed, "dedicatedhostreleasefailed",
+            "The host could not be released, and the machine stays until it is.";
+        Released, "released",
+            "All hosts of the machine are released.";
+        Retained, "retained",
+            "The hosts were left behind, because autoRelease is false.";
+        Abandoned, "abandoned",
+            "The hosts were given up by order of an operator, without being released.";
+        // SecurityGroupsReady
+        SecurityGroupsSynced, "securitygroupssynced",
+            "The instance has the security groups it should have.";
+        SecurityGroupsSyncFailed, "securitygroupssyncfailed",
+            "The security groups of the instance could not be read or set.";
+        // Paused
+        Paused, "paused",
+            "The machine or its Cluster is paused, so EC2 is not called.";
+        NotPaused, "notpaused",
+            "The machine is not paused.";
+        // Ready
+        Ready, "ready",
+            "The instance runs and everything about it is as it should be.";
+        NotReady, "notready",
+            "Something is missing; the message names the conditions.";
+        InvalidSpec, "invalidspec",
+            "The spec breaks a rule that admission would have refused, so nothing is started.";
+        // Events
+        SuccessfulCreate, "successfulcreate",
+            "An instance was started.";
+        FailedCreate, "failedcreate",
+            "An instance could not be started.";
+        SuccessfulTerminate, "successfulterminate",
+            "The instance was terminated.";
+        FailedTerminate, "failedterminate",
+            "The instance could not be terminated.";
+        NoInstanceFound, "noinstancefound",
+            "A machine is being deleted and has no instance.";
+        InstanceUnexpectedTermination, "instanceunexpectedtermination",
+            "The instance ended without the machine being deleted.";
+        SuccessfulAllocateDedicatedHost, "successfulallocatededicatedhost",
+            "A dedicated host was allocated.";
+        FailedAllocateDedicatedHost, "failedallocatededicatedhost",
+            "No dedicated host could be allocated.";
+        SuccessfulReleaseHost, "successfulreleasehost",
+            "A dedicated host was released.";
+        FailedReleaseHost, "failedreleasehost",
+            "A dedicated host could not be released.";
+        DedicatedHostRetained, "dedicatedhostretained",
+            "A dedicated host was left behind on purpose.";
+        DedicatedHostReplaced, "dedicatedhostreplaced",
+            "EC2 moved the instance to another dedicated host.";
+        DedicatedHostFailed, "dedicatedhostfailed",
+            "A dedicated host failed for good.";
+        DedicatedHostAbandoned, "dedicatedhostabandoned",
+            "A dedicated host was given up by order of an operator.";
+    } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -372,6 +499,7 @@ mod tests {
             claims::Reason::ALL.len(),
             vip::Reason::ALL.len(),
             capacity::Reason::ALL.len(),
+            hosts::Reason::ALL.len(),
         ];
         assert_eq!(anchors.len(), rooms.iter().sum::<usize>());
     }

@@ -1,5 +1,8 @@
-//! The kinds Berth defines: those of group `berth.dev`, and of group `metal3.io` the claims on hosts and their policies.
+//! The kinds Berth defines: those of group `berth.dev`, of group `metal3.io` the claims on hosts and their policies, and of
+//! group `infrastructure.cluster.x-k8s.io` the machines on EC2 and their templates.
 
+mod aws_machine;
+mod aws_machine_template;
 mod host_claim;
 mod host_claim_kind;
 mod host_claim_quota;
@@ -7,6 +10,17 @@ mod host_claim_status;
 mod host_deploy_policy;
 mod schema;
 
+pub use aws_machine::{
+    AWSMachine, AWSMachineSpec, AWSMachineStatus, AmiReference, CapacityFallback, CloudInit, CpuOptions, DedicatedHost,
+    DynamicHostAllocation, ElasticIpPool, HostAffinity, HostReuse, HostSharing, Ignition, IgnitionProxy,
+    IgnitionStorage, IgnitionTls, InstanceMetadataOptions, MachineInitialization, MarketType, OwnedHost,
+    PrivateDnsName, ReleasePolicy, ResourceFilter, ResourceReference, SharingPolicy, SpotMarketOptions, Switch,
+    Tenancy, Volume,
+};
+pub use aws_machine_template::{
+    AWSMachineTemplate, AWSMachineTemplateResource, AWSMachineTemplateSpec, AWSMachineTemplateStatus, TemplateMetadata,
+    TemplateNodeInfo,
+};
 pub use host_claim::{
     BAREMETAL, CleaningMode, ConsumerReference, CustomDeploy, FailureDomainMode, HostClaim, HostClaimSpec, HostImage,
     HostRequirement, HostSelector, OPERATORS, OnHostFailure, SecretReference,
@@ -34,8 +48,16 @@ const CLUSTERCTL_LABEL: &str = "clusterctl.cluster.x-k8s.io";
 /// Label on a definition: clusterctl moves every object of the kind, whether or not a cluster owns it.
 const MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";
 
-/// The definitions of all our kinds, in alphabetical order of their names.
+/// Label on a definition: the provider that clusterctl counts it to.
+const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
+
+/// The definitions of all our kinds, those of the group `infrastructure.cluster.x-k8s.io` last.
 pub fn crds() -> Vec<CustomResourceDefinition> {
+    berth_crds().into_iter().chain(aws_crds()).collect()
+}
+
+/// The definitions of the kinds that nobody else serves, in alphabetical order of their names.
+fn berth_crds() -> Vec<CustomResourceDefinition> {
     // The name of a HostClaimKind is what a claim writes into `spec.kind`, which holds a DNS label.
     let kind_name = rule(
         "self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')",
@@ -44,9 +66,39 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         finish(HostClaimKind::crd(), &[], vec![kind_name]),
         finish(HostClaimQuota::crd(), &[], Vec::new()),
-        finish(HostClaim::crd(), &[CLUSTERCTL_LABEL], claim_rules()),
-        finish(HostDeployPolicy::crd(), &[CLUSTERCTL_LABEL, MOVE_LABEL], Vec::new()),
+        finish(HostClaim::crd(), &[(CLUSTERCTL_LABEL, "")], claim_rules()),
+        finish(HostDeployPolicy::crd(), &[(CLUSTERCTL_LABEL, ""), (MOVE_LABEL, "")], Vec::new()),
     ]
+}
+
+/// The definitions of the kinds of the Cluster API provider for AWS, whose own may be installed instead.
+pub fn aws_crds() -> Vec<CustomResourceDefinition> {
+    // A core that knows both contracts takes the newer one.
+    let labels = [
+        (CLUSTERCTL_LABEL, ""),
+        (PROVIDER_LABEL, "infrastructure-aws"),
+        ("cluster.x-k8s.io/v1beta1", "v1beta2"),
+        ("cluster.x-k8s.io/v1beta2", "v1beta2"),
+    ];
+    let rules = aws_machine::rules::spec();
+    let machine = rules.iter().cloned().chain(aws_machine::rules::frozen()).collect();
+    let template = rules.into_iter().chain([aws_machine::rules::template_spec()]).collect();
+    vec![
+        rule_at(finish(AWSMachine::crd(), &labels, Vec::new()), &["spec"], machine),
+        rule_at(finish(AWSMachineTemplate::crd(), &labels, Vec::new()), &["spec", "template", "spec"], template),
+    ]
+}
+
+/// Adds rules to the field at a path.
+fn rule_at(mut crd: CustomResourceDefinition, path: &[&str], rules: Vec<ValidationRule>) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        let root = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut());
+        let field = path.iter().try_fold(root, |schema, field| Some(schema?.properties.as_mut()?.get_mut(*field)));
+        if let Some(field) = field.flatten() {
+            field.x_kubernetes_validations.get_or_insert_default().extend(rules.clone());
+        }
+    }
+    crd
 }
 
 /// What may not change in a claim while its status says that a machine was found, or that it is deployed.
@@ -89,11 +141,11 @@ fn rule(rule: &str, message: &str) -> ValidationRule {
 /// What the derive cannot express: rules on the whole object, and one meaning of "optional" instead of two.
 fn finish(
     mut crd: CustomResourceDefinition,
-    labels: &[&str],
+    labels: &[(&str, &str)],
     root_rules: Vec<ValidationRule>,
 ) -> CustomResourceDefinition {
-    let marks = labels.iter().map(|label| (*label, ""));
-    let labels = [(PART_OF_LABEL, PRODUCT)].into_iter().chain(marks).map(|(k, v)| (k.to_owned(), v.to_owned()));
+    let all = [(PART_OF_LABEL, PRODUCT)].into_iter().chain(labels.iter().copied());
+    let labels = all.map(|(key, value)| (key.to_owned(), value.to_owned()));
     crd.metadata.labels = Some(labels.collect());
     for version in &mut crd.spec.versions {
         if let Some(root) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {

@@ -4,6 +4,7 @@
 //! they also keep a single object small.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::json;
 
 /// A point in time.
 pub fn time(_: &mut SchemaGenerator) -> Schema {
@@ -74,6 +75,36 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
                     "description": "The generation of the object the condition was computed from."
                 }
             }
+        }
+    })
+}
+
+/// Conditions that both contracts of Cluster API can read: the older one has a severity, and demands neither a reason nor a
+/// message.
+pub fn machine_conditions(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = conditions(generator);
+    if let Some(items) = schema.get_mut("items") {
+        items["required"] = json!(["lastTransitionTime", "status", "type"]);
+        items["properties"]["reason"] = json!({
+            "type": "string", "maxLength": 1024,
+            "description": "Why the condition is as it is, in one fixed CamelCase word."
+        });
+        items["properties"]["severity"] = json!({
+            "type": "string", "maxLength": 32,
+            "description": "How bad it is that the condition does not hold: Error, Warning or Info."
+        });
+    }
+    schema
+}
+
+/// Quantities by resource, each a number or a text.
+pub fn quantities(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object", "maxProperties": 256,
+        "additionalProperties": {
+            "x-kubernetes-int-or-string": true,
+            "maxLength": 64,
+            "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
         }
     })
 }

@@ -61,19 +61,6 @@ impl TemplateStatus {
     }
 }
 
-/// The network of a cluster on EC2.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub struct AWSCluster {
-    /// Metadata without `managedFields`.
-    #[serde(default, deserialize_with = "lean_meta")]
-    pub metadata: ObjectMeta,
-    /// What is wanted.
-    #[serde(default, deserialize_with = "or_default")]
-    pub spec: AwsPlaceSpec,
-}
-
-crate::view! { AWSCluster, group: INFRASTRUCTURE_GROUP, versions: ["v1beta2", "v1beta1"], plural: "awsclusters", scope: Namespaced }
-
 /// The control plane of a cluster on EKS.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct AWSManagedControlPlane {
@@ -234,7 +221,8 @@ mod tests {
             assert_eq!(template.spec, AwsTemplateSpec::default());
             assert!(template.status.is_empty());
         }
-        let place: AWSCluster = serde_json::from_value(json!({"spec": {"region": "", "identityRef": "x"}})).unwrap();
+        let place: ROSAControlPlane =
+            serde_json::from_value(json!({"spec": {"region": "", "identityRef": "x"}})).unwrap();
         assert_eq!(place.spec, AwsPlaceSpec::default());
     }
 }

@@ -7,6 +7,8 @@
 //! * Both shapes of a Cluster API kind, `v1beta1` and `v1beta2`, read to the same value, so rooms need not know which
 //!   one a server prefers. [`crate::meta::Versioned`] addresses the older version.
 
+mod aws_cluster;
+mod aws_identity;
 mod aws_provider;
 mod bare_metal_host;
 mod cluster;
@@ -21,9 +23,14 @@ mod metal_template;
 mod openshift;
 pub mod soft;
 
+pub use aws_cluster::{AWSCluster, AwsClusterSpec, AwsClusterStatus, AwsSubnet};
+pub use aws_identity::{
+    AWSClusterControllerIdentity, AWSClusterRoleIdentity, AWSClusterStaticIdentity, AllowedNamespaces,
+    ControllerIdentitySpec, NamespaceTerm, RoleIdentitySpec, StaticIdentitySpec,
+};
 pub use aws_provider::{
-    AWSCluster, AWSMachineTemplate, AWSManagedControlPlane, AwsIdentityRef, AwsPlaceSpec, AwsTemplateSpec,
-    CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP, ROSAControlPlane, TemplateStatus,
+    AWSMachineTemplate, AWSManagedControlPlane, AwsIdentityRef, AwsPlaceSpec, AwsTemplateSpec, CONTROL_PLANE_GROUP,
+    INFRASTRUCTURE_GROUP, ROSAControlPlane, TemplateStatus,
 };
 pub use bare_metal_host::{
     BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, CustomDeployView, HostConsumer, HostProvisioning, ImageView,

@@ -1,8 +1,8 @@
 //! Where clusters are.
 
 use api::views::{
-    AWSCluster, AWSManagedControlPlane, AwsPlaceSpec, Cluster, Infrastructure, ObjectRef, ROSAControlPlane,
-    ServiceEndpoint,
+    AWSCluster, AWSManagedControlPlane, AwsClusterSpec, AwsPlaceSpec, Cluster, Infrastructure, ObjectRef,
+    ROSAControlPlane, ServiceEndpoint,
 };
 use kit::feed::Project;
 
@@ -50,6 +50,12 @@ pub fn place_value(kind: &str, namespace: Option<&str>, name: &str) -> String {
 pub struct PlaceFacts {
     /// The region, as written.
     pub region: Option<Box<str>>,
+}
+
+impl From<AwsClusterSpec> for PlaceFacts {
+    fn from(spec: AwsClusterSpec) -> Self {
+        spec.place().into()
+    }
 }
 
 impl From<AwsPlaceSpec> for PlaceFacts {
