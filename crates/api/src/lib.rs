@@ -16,6 +16,7 @@ pub mod names;
 pub mod own;
 pub mod raw;
 pub mod reasons;
+pub mod selector;
 pub mod status;
 pub mod views;
 

@@ -34,6 +34,7 @@ pub mod http;
 pub mod kinds;
 pub mod lease;
 pub mod manager;
+pub mod pattern;
 pub mod queue;
 pub mod rights;
 pub mod room;

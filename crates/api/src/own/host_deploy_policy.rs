@@ -122,6 +122,24 @@ pub struct HostClaimNamespaces {
     pub has_labels: Vec<NamespaceLabel>,
 }
 
+impl HostClaimNamespaces {
+    /// Whether a namespace is among them: `matches` says whether its name fits the pattern, `label` what its labels say.
+    pub fn admits<'a>(
+        &self,
+        name: &str,
+        matches: impl FnOnce() -> bool,
+        label: impl Fn(&str) -> Option<&'a str>,
+    ) -> bool {
+        let has = |wanted: &NamespaceLabel| {
+            let value = wanted.value.as_deref().filter(|value| !value.is_empty());
+            label(&wanted.name).is_some_and(|found| value.is_none_or(|value| found == value))
+        };
+        self.names.as_ref().is_none_or(|names| names.iter().any(|listed| listed == name))
+            && (self.name_matches.is_none() || matches())
+            && self.has_labels.iter().all(has)
+    }
+}
+
 /// A label of a Namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

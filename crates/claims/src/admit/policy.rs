@@ -4,9 +4,9 @@ use api::names::DnsLabel;
 use api::own::{HostClaimNamespaces, HostClaimQuotaSpec, HostDeployPolicySpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kit::field::{FaultKind, FieldError, FieldPath};
+use kit::pattern::pattern;
 
 use crate::labels::{Selector, key_problem, value_problem};
-use crate::yard::pattern;
 
 /// Every fault of a policy's spec.
 pub(super) fn faults(spec: &HostDeployPolicySpec) -> Vec<FieldError> {

@@ -113,7 +113,7 @@ pub(super) fn unhealthy_mark(host: &HostFacts) -> Option<&'static str> {
 
 fn labels<'c>(case: &'c Case<'_>, key: &'c ObjectKey, host: &'c HostFacts) -> HostLabels<'c> {
     let found = case.sight.hardware.get(key).or(host.hardware.as_ref());
-    HostLabels { name: key.name(), labels: &host.labels, hardware: found.map(|hardware| &**hardware) }
+    HostLabels { name: key.name(), labels: &host.labels, hardware: found.map(|hardware| hardware.figures()) }
 }
 
 fn differs(case: &Case<'_>, key: &ObjectKey, host: &HostFacts, term: &Term) -> String {

@@ -1,5 +1,6 @@
 //! What inspection found in a host.
 
+use api::selector::Figures;
 use api::views::{HardwareData, HardwareDetails};
 use kit::feed::Project;
 
@@ -39,6 +40,12 @@ pub struct Nic {
 }
 
 impl HardwareFacts {
+    /// What selectors may ask about.
+    #[must_use]
+    pub fn figures(&self) -> Figures<'_> {
+        Figures { arch: self.arch.as_deref(), ram_mib: self.ram_mib, cpu_count: self.cpu_count, nics: self.nics.len() }
+    }
+
     /// The facts of details as received.
     #[must_use]
     pub fn of(details: HardwareDetails) -> Self {

@@ -55,7 +55,11 @@ pub(super) struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     pub(super) fn labels(&self) -> HostLabels<'a> {
-        HostLabels { name: self.key.name(), labels: &self.facts.labels, hardware: self.hardware }
+        HostLabels {
+            name: self.key.name(),
+            labels: &self.facts.labels,
+            hardware: self.hardware.map(HardwareFacts::figures),
+        }
     }
 
     pub(super) fn namespace(&self) -> &'a str {

@@ -36,7 +36,7 @@ pub use explain::{Unbound, Why};
 pub use fit::{Unfit, ailment};
 use hosts::{Hosts, Seen, reserved_until};
 use policies::{Admitted, Rules};
-pub use policies::{Grant, LONGEST_PATTERN, Pass, pattern};
+pub use policies::{Grant, Pass};
 use queue::{Lines, Signature, Waiter};
 pub use quotas::{Full, Limit, Touched, Use};
 use quotas::{Holdings, Loosened};

@@ -4,46 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::key::ObjectKey;
-use api::own::{HostClaimNamespaces, HostDeployPolicySpec};
-use regex::{Regex, RegexBuilder};
+use api::own::HostDeployPolicySpec;
+use kit::pattern::{pattern, whole};
+use regex::Regex;
 
 use super::hosts::Seen;
 use super::{DefaultAdmission, Settings};
 use crate::facts::{PolicyFacts, SpaceFacts};
 use crate::labels::{Selector, SelectorFault};
-
-/// The longest pattern that is read.
-pub const LONGEST_PATTERN: usize = 512;
-/// The most memory a compiled pattern may take.
-const PATTERN_MEMORY: usize = 1 << 20;
-
-/// Compiles a pattern that takes time in proportion to what it is tried on, and bounded memory.
-///
-/// # Errors
-/// What is wrong with the pattern.
-pub fn pattern(text: &str) -> Result<Regex, String> {
-    if text.len() > LONGEST_PATTERN {
-        return Err(format!("must have at most {LONGEST_PATTERN} bytes"));
-    }
-    let built = RegexBuilder::new(text).size_limit(PATTERN_MEMORY).dfa_size_limit(PATTERN_MEMORY).build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => "must be simpler: it takes too much memory".to_owned(),
-        // The parser draws a picture of the pattern; the last line says what is wrong.
-        error => {
-            let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default().trim();
-            format!("must be a regular expression: {}", last.strip_prefix("error: ").unwrap_or(last))
-        }
-    })
-}
-
-/// Compiles a pattern that must match the whole text.
-fn whole(text: &str) -> Result<Regex, String> {
-    // Checked alone first, so that no text can close the group.
-    pattern(text)?;
-    let built = RegexBuilder::new(&format!("^(?:{text})$")).size_limit(PATTERN_MEMORY).build();
-    built.map_err(|error| error.to_string())
-}
 
 /// A policy, ready to be asked.
 #[derive(Debug)]
@@ -106,15 +74,9 @@ impl Policy {
     /// Whether it lets a tenant in.
     pub(super) fn admits(&self, tenant: &str, labels: Option<&SpaceFacts>) -> bool {
         let Some(admits) = &self.facts.spec.host_claim_namespaces else { return false };
-        let HostClaimNamespaces { names, name_matches: _, has_labels } = admits;
-        let has = |name: &str, value: Option<&str>| {
-            let found = labels.and_then(|space| space.labels.get(name));
-            found.is_some_and(|found| value.is_none_or(|value| value.is_empty() || **found == *value))
-        };
-        self.fault.is_none()
-            && names.as_ref().is_none_or(|names| names.iter().any(|name| name == tenant))
-            && self.name_matches.as_ref().is_none_or(|pattern| pattern.is_match(tenant))
-            && has_labels.iter().all(|label| has(&label.name, label.value.as_deref()))
+        let matches = || self.name_matches.as_ref().is_some_and(|pattern| pattern.is_match(tenant));
+        let label = |name: &str| labels.and_then(|space| space.labels.get(name)).map(AsRef::as_ref);
+        self.fault.is_none() && admits.admits(tenant, matches, label)
     }
 
     /// Whether it speaks of a host.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::facts::{HardwareFacts, Nic};
 
 fn requirement(key: &str, operator: &str, values: &[&str]) -> HostRequirement {
     HostRequirement {
@@ -44,7 +43,7 @@ fn every_spelling_of_an_operator_means_the_same() {
         }
     }
     assert_eq!(spellings, 16);
-    for word in api::own::OPERATORS {
+    for word in crate::own::OPERATORS {
         assert!(Operator::read(word).is_some(), "{word}");
     }
 }
@@ -115,16 +114,10 @@ fn label_keys_and_values_are_accepted_and_refused_at_their_edges() {
 
 #[test]
 fn hosts_can_be_chosen_by_name_and_hardware() {
-    let hardware = HardwareFacts {
-        arch: Some("x86_64".into()),
-        ram_mib: 196_607,
-        cpu_count: 64,
-        nics: vec![Nic::default(), Nic::default()].into(),
-        ..HardwareFacts::default()
-    };
+    let hardware = Figures { arch: Some("x86_64"), ram_mib: 196_607, cpu_count: 64, nics: 2 };
     // Nobody can pretend by writing a label of that key.
     let written = labels(&[(ARCH_LABEL, "riscv"), (HOST_NAME_LABEL, "other"), ("rack", "1")]);
-    let host = HostLabels { name: "h1", labels: &written, hardware: Some(&hardware) };
+    let host = HostLabels { name: "h1", labels: &written, hardware: Some(hardware) };
     let fits = |key: &str, operator: &str, values: &[&str]| {
         selector(&[requirement(key, operator, values)]).unwrap().fits(&host)
     };
