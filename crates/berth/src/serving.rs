@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use axum::Router;
 use axum::response::Response;
-use kit::certs::{CertMetrics, Directory, SelfSigned, SelfSignedOptions, Slot};
+use kit::certs::{CertMetrics, ClientFile, Directory, SelfSigned, SelfSignedOptions, Slot};
 use kit::manager::{Manager, Stage};
-use kit::serve::{self, Failure, ServeMetrics, Server, Tls};
+use kit::serve::{self, Clients, Failure, ServeMetrics, Server, Tls};
 
 use crate::cli::RunOptions;
 use crate::rooms::{self, Room};
@@ -24,8 +24,8 @@ pub struct Listener {
     pub gate: &'static str,
     /// Where its key pair comes from, unless Berth makes its own.
     pub cert_dir: PathBuf,
-    /// Who may call; all when there is none.
-    pub client_ca: Option<Vec<u8>>,
+    /// The file with the authorities of those who may call, and what it held; all may when there is none.
+    pub client_ca: Option<(PathBuf, Vec<u8>)>,
 }
 
 /// Serves plain HTTP, when it is not switched off.
@@ -127,7 +127,12 @@ pub async fn secured(
     let server = Server::bind(options).await?.metrics(metrics.clone()).on_failure(on_failure);
     let tls = Tls::new(certificates.slot(gate, &cert_dir));
     let tls = match client_ca {
-        Some(pem) => tls.require_clients(pem),
+        Some((path, pem)) => {
+            let clients = Clients::from_pem(&pem)?;
+            let file = ClientFile::new(path, clients.clone(), pem);
+            certificates.manager.spawn(Stage::Watch, "authorities of clients", |stop| file.run(stop));
+            tls.require_clients(clients)
+        }
         None => tls,
     };
     certificates.manager.spawn(Stage::Serve, &format!("serve {name}"), |stop| async move {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use kit::manager::Manager;
-use kit::serve::{self, Tls};
+use kit::serve::{self, Clients};
 use vip::config::{Config, MissingPool};
 use vip::hooks::{BODY_LIMIT, Handlers, Hook, Hooks, Names};
 
@@ -74,7 +74,7 @@ pub struct VipOptions {
     /// Service of the hooks, which a self-made certificate is for too
     #[arg(long, value_name = "NAME", default_value = "berth-runtime-extension")]
     pub runtime_extension_service: String,
-    /// File with the authority of the clients that may call hooks; empty = all may
+    /// File with the authority of the clients that may call hooks, read again when it changes; empty = all may
     #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
     pub runtime_extension_client_ca: String,
     /// What the paths of the hooks start with, where an ExtensionConfig names a path
@@ -102,7 +102,8 @@ pub struct VipOptions {
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub patch_infrastructure_cluster: bool,
 
-    #[arg(long, hide = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+    /// Claim an address for a Cluster that does not exist yet, for callers other than Cluster API
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub preallocate_unowned: bool,
     #[arg(long, hide = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
@@ -124,15 +125,15 @@ impl VipOptions {
         Names::new(&self.judge.runtime_extension_name, &self.path_prefix).map_err(refused)
     }
 
-    fn client_ca(&self) -> Result<Option<Vec<u8>>, Usage> {
+    fn client_ca(&self) -> Result<Option<(PathBuf, Vec<u8>)>, Usage> {
         let path = &self.runtime_extension_client_ca;
         if path.is_empty() {
             return Ok(None);
         }
         let refused = |problem: String| Usage(format!("--runtime-extension-client-ca: {path}: {problem}"));
         let pem = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
-        let usable = Tls::check_clients(&pem);
-        usable.map(|()| Some(pem)).map_err(|error| refused(kit::class::chain(&error)))
+        let usable = Clients::from_pem(&pem);
+        usable.map(|_| Some((path.into(), pem))).map_err(|error| refused(kit::class::chain(&error)))
     }
 
     fn config(&self, watch_filter: &WatchFilter) -> Config {
@@ -143,6 +144,7 @@ impl VipOptions {
             conditions: self.set_cluster_conditions,
             release_unused: self.release_unused_claims,
             patch_infrastructure: self.patch_infrastructure_cluster,
+            preallocate: self.preallocate_unowned,
             ..self.judge.config(watch_filter)
         }
     }
@@ -151,11 +153,7 @@ impl VipOptions {
 /// Checks the flags of the room.
 pub fn check(options: &RunOptions) -> Result<(), Usage> {
     let vip = &options.vip;
-    let unbuilt = [
-        (vip.preallocate_unowned, "--preallocate-unowned"),
-        (vip.hold_addresses, "--hold-addresses"),
-        (!vip.extra_pool_kinds.is_empty(), "--extra-pool-kinds"),
-    ];
+    let unbuilt = [(vip.hold_addresses, "--hold-addresses"), (!vip.extra_pool_kinds.is_empty(), "--extra-pool-kinds")];
     if let Some((_, flag)) = unbuilt.into_iter().find(|(set, _)| *set) {
         return Err(Usage(format!("{flag}: is not built yet")));
     }
@@ -262,6 +260,7 @@ mod tests {
             "--watch-filter=mine",
             "--release-unused-claims",
             "--patch-infrastructure-cluster",
+            "--preallocate-unowned",
         ]);
         let wanted = Config {
             extension: false,
@@ -276,6 +275,7 @@ mod tests {
             watch_filter: Some("mine".to_owned()),
             release_unused: true,
             patch_infrastructure: true,
+            preallocate: true,
         };
         assert_eq!(options.vip.config(&options.watch_filter), wanted);
     }
@@ -291,7 +291,6 @@ mod tests {
             (&["--path-prefix=a b"], &["--path-prefix", "a b"]),
             (&["--runtime-extension-client-ca=/no/such"], &["--runtime-extension-client-ca", "/no/such"]),
             (&["--runtime-extension-client-ca=/proc/version"], &["/proc/version", "no certificate"]),
-            (&["--preallocate-unowned"], &["--preallocate-unowned", "not built"]),
             (&["--hold-addresses"], &["--hold-addresses", "not built"]),
             (&["--extra-pool-kinds=A.v1.b"], &["--extra-pool-kinds", "not built"]),
         ] {

@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use kit::certs::{CertMetrics, Directory, Pair, Slot};
 use kit::clock::Clock;
 use kit::gates::Gates;
-use kit::serve::{FailureKind, Options, ServeMetrics, Server, Tls};
+use kit::serve::{Clients, FailureKind, Options, ServeMetrics, Server, Tls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -298,8 +298,9 @@ async fn a_server_without_a_pair_refuses_the_handshake_and_serves_once_it_has_on
 
 #[tokio::test]
 async fn only_clients_of_the_client_authority_come_in() {
-    let (authority, clients) = (Authority::new(), Authority::new());
-    let tls = Tls::new(slot(&authority.issue("berth.test"))).require_clients(clients.0.pem());
+    let (authority, clients, later) = (Authority::new(), Authority::new(), Authority::new());
+    let gate = Clients::from_pem(clients.0.pem().as_bytes()).unwrap();
+    let tls = Tls::new(slot(&authority.issue("berth.test"))).require_clients(gate.clone());
     let server = Running::start(Router::new().route("/", get(|| async { "ok" })), Some(tls), |_| {}).await;
     let attempt = async |identity| {
         let connector = authority.client(b"http/1.1", identity);
@@ -309,15 +310,28 @@ async fn only_clients_of_the_client_authority_come_in() {
     assert_eq!(attempt(Some(clients.issue("probe"))).await.unwrap().1, "ok");
     assert!(attempt(None).await.is_err());
     assert!(attempt(Some(authority.issue("probe"))).await.is_err());
-    server.ended().await;
-    assert!(Tls::check_clients(clients.0.pem().as_bytes()).is_ok());
+
+    let connector = authority.client(b"http/1.1", Some(clients.issue("probe")));
+    let mut open = Connection::tls(server.address, &connector, false).await.unwrap();
+    assert_eq!(open.send("/", Bytes::new()).await.unwrap().1, "ok");
     for junk in ["", "junk", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
-        assert!(Tls::check_clients(junk.as_bytes()).is_err(), "{junk}");
+        assert!(Clients::from_pem(junk.as_bytes()).is_err(), "{junk}");
+        assert!(gate.store(junk.as_bytes()).is_err(), "{junk}");
     }
-    let bad = Tls::new(Slot::new()).require_clients("junk");
-    let server = Server::bind(Options::new("test", "127.0.0.1:0".parse().unwrap())).await.unwrap();
-    let error = server.run(Router::new(), Some(bad), CancellationToken::new()).await.unwrap_err();
-    assert!(format!("{error:?}").contains("NoClientCa"), "{error:?}");
+    assert_eq!(attempt(Some(clients.issue("probe"))).await.unwrap().1, "ok", "the old authority stays on any doubt");
+    gate.store(later.0.pem().as_bytes()).unwrap();
+    assert_eq!(open.send("/", Bytes::new()).await.unwrap().1, "ok", "who is in stays in");
+    assert!(attempt(Some(clients.issue("probe"))).await.is_err(), "the old authority lets nobody in any more");
+    // The same connector as before, which remembers its session.
+    let mut resumed = Connection::tls(server.address, &connector, false).await;
+    let refused = match &mut resumed {
+        Ok(connection) => connection.send("/", Bytes::new()).await.is_err(),
+        Err(_) => true,
+    };
+    assert!(refused, "a session is no way around the new authority");
+    assert_eq!(attempt(Some(later.issue("probe"))).await.unwrap().1, "ok");
+    drop(open);
+    server.ended().await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use api::key::ObjectKey;
 use api::meta::Versioned;
 use api::names::{CLUSTER_NAME_LABEL, WATCH_FILTER_LABEL};
 use api::views::{Endpoint, IPAddressClaim, ObjectRef};
+use jiff::Timestamp;
 use kit::class::{Class, Classify};
 use kit::feed::Version;
 use kit::kinds::Kind;
@@ -16,7 +17,7 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::facts::{ClaimFacts, ClusterFacts, PoolName, World};
-use crate::names::{MANAGED_BY, MANAGER, ROLE, Slot, TRIED_POOLS};
+use crate::names::{FOR_CLUSTER, MANAGED_BY, MANAGER, ROLE, Slot, TRIED_POOLS, UNOWNED_SINCE};
 
 /// The group of claims, addresses and pools.
 const IPAM: &str = "ipam.cluster.x-k8s.io";
@@ -105,8 +106,39 @@ impl Hand {
         tried: &[PoolName],
     ) -> Result<bool, Error> {
         let kind = self.world.claims.kind();
-        let body = body(&kind, &self.owner(key, cluster), key, cluster, slot, pool, tried);
-        let created = self.writer.create(&kind, key.namespace(), &body).await?;
+        let mut body = body(&kind, key, cluster, slot, pool, tried);
+        merge(
+            &mut body,
+            json!({
+                "metadata": {"ownerReferences": [self.owner(key, cluster)], "labels": {CLUSTER_NAME_LABEL: key.name()}},
+                "spec": {"clusterName": key.name()},
+            }),
+        );
+        self.make(key, slot, &kind, &body).await
+    }
+
+    /// Makes the claim of a slot for a Cluster that does not exist yet. A provider would never fill a claim that names such
+    /// a Cluster, so an annotation does.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub async fn reserve(
+        &self,
+        key: &ObjectKey,
+        cluster: &ClusterFacts,
+        slot: Slot,
+        pool: &PoolName,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let kind = self.world.claims.kind();
+        let mut body = body(&kind, key, cluster, slot, pool, &[]);
+        let annotations = json!({FOR_CLUSTER: key.name(), UNOWNED_SINCE: now.to_string()});
+        merge(&mut body, json!({"metadata": {"annotations": annotations}}));
+        self.make(key, slot, &kind, &body).await.map(drop)
+    }
+
+    async fn make(&self, key: &ObjectKey, slot: Slot, kind: &Kind, body: &Value) -> Result<bool, Error> {
+        let created = self.writer.create(kind, key.namespace(), body).await?;
         let name = slot.claim_of(key);
         self.memory().remove(&(key.clone(), slot));
         match created {
@@ -137,6 +169,7 @@ impl Hand {
         let body = json!({"metadata": {
             "ownerReferences": [self.owner(key, cluster)],
             "labels": {CLUSTER_NAME_LABEL: key.name(), MANAGED_BY: MANAGER},
+            "annotations": {FOR_CLUSTER: null, UNOWNED_SINCE: null},
         }});
         self.change_claim(key, slot, claim, body).await
     }
@@ -273,9 +306,18 @@ impl Hand {
     }
 }
 
+/// Lays one object over another.
+fn merge(object: &mut Value, over: Value) {
+    match (object, over) {
+        (Value::Object(object), Value::Object(over)) => {
+            over.into_iter().for_each(|(key, value)| merge(object.entry(key).or_insert(Value::Null), value));
+        }
+        (object, over) => *object = over,
+    }
+}
+
 fn body(
     kind: &Kind,
-    owner: &Value,
     key: &ObjectKey,
     cluster: &ClusterFacts,
     slot: Slot,
@@ -288,11 +330,9 @@ fn body(
         "metadata": {
             "name": slot.claim(key.name()),
             "namespace": key.namespace(),
-            "labels": {CLUSTER_NAME_LABEL: key.name(), ROLE: slot.role.as_str(), MANAGED_BY: MANAGER},
-            "ownerReferences": [owner],
+            "labels": {ROLE: slot.role.as_str(), MANAGED_BY: MANAGER},
         },
         "spec": {
-            "clusterName": key.name(),
             "poolRef": {"apiGroup": IPAM, "kind": pool.kind, "name": pool.name},
         },
     });

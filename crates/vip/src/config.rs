@@ -56,6 +56,8 @@ pub struct Config {
     pub release_unused: bool,
     /// Whether the housekeeper writes the endpoint of the infrastructure cluster, for clusters without topology.
     pub patch_infrastructure: bool,
+    /// Whether a claim is made for a Cluster that does not exist yet, as callers other than Cluster API may ask.
+    pub preallocate: bool,
 }
 
 impl Default for Config {
@@ -73,6 +75,7 @@ impl Default for Config {
             watch_filter: None,
             release_unused: false,
             patch_infrastructure: false,
+            preallocate: false,
         }
     }
 }

@@ -96,6 +96,10 @@ pub fn decide(snapshot: &Snapshot) -> Next {
     let Snapshot { asked, live, scene, waited, confirmed } = snapshot;
     let current = match live {
         Live::Unread => asked,
+        // Whoever knows the uid has seen the Cluster: then it is gone, not to come.
+        Live::Absent if scene.config.preallocate && asked.uid.is_empty() && !asked.deleting => {
+            return reserve(asked, scene, *waited, *confirmed);
+        }
         Live::Absent => return retry(SHORTLY, "the Cluster does not exist any more"),
         Live::At(live) if !asked.uid.is_empty() && live.facts.uid != asked.uid => {
             return retry(SOON, "another Cluster has taken the name");
@@ -103,9 +107,7 @@ pub fn decide(snapshot: &Snapshot) -> Next {
         Live::At(live) => &live.facts,
     };
     let survey = survey(current, scene);
-    // Cluster API has found the class, and pools may be as new as the Cluster: an index that does not show them is behind.
-    let unsure = scene.class.is_none() || matches!(survey.stance, Stance::Out(UNMANAGED | UNPOOLED));
-    if unsure && !*confirmed && !current.deleting && !current.paused {
+    if unsure(&survey, scene) && !*confirmed && !current.deleting && !current.paused {
         return Next::Confirm;
     }
     if let Stance::Out(_) = survey.stance {
@@ -145,6 +147,28 @@ pub fn decide(snapshot: &Snapshot) -> Next {
         }
         None => retry(SOON, "waiting until Cluster API has seen the address on the Cluster"),
     }
+}
+
+/// Cluster API has found the class, and pools may be as new as the Cluster: an index that does not show them is behind.
+fn unsure(survey: &Survey, scene: &Scene) -> bool {
+    scene.class.is_none() || matches!(survey.stance, Stance::Out(UNMANAGED | UNPOOLED))
+}
+
+/// Claims what a Cluster will need that does not exist yet; the rest waits for it.
+fn reserve(asked: &ClusterFacts, scene: &Scene, waited: bool, confirmed: bool) -> Next {
+    let survey = survey(asked, scene);
+    if unsure(&survey, scene) && !confirmed {
+        return Next::Confirm;
+    }
+    if let Stance::Out(_) = survey.stance {
+        return Next::Answer(Answer::open());
+    }
+    if let Some(answer) = obstacle(&survey, scene, waited) {
+        return answer;
+    }
+    let mut steps = claims(&survey, asked, scene);
+    steps.retain(|step| matches!(step, Step::Claim { .. }));
+    if steps.is_empty() { retry(SHORTLY, "the address is claimed; waiting for the Cluster") } else { Next::Do(steps) }
 }
 
 /// The steps that lead to an address for every slot that the cluster waits for. The others are the housekeeper's: what

@@ -241,6 +241,9 @@ impl Gate {
     }
 
     async fn step(&self, snapshot: &Snapshot, step: &Step) -> Result<(), write::Error> {
+        if let (Live::Absent, Step::Claim { slot, pool, .. }) = (&snapshot.live, step) {
+            return self.hand.reserve(&snapshot.scene.key, &snapshot.asked, *slot, pool, snapshot.scene.now).await;
+        }
         let Live::At(live) = &snapshot.live else { return Ok(()) };
         let (key, cluster) = (&snapshot.scene.key, &live.facts);
         match step {

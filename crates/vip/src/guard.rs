@@ -17,7 +17,14 @@ pub fn guard(snapshot: &Snapshot, steps: &[Step]) -> Result<(), Violation> {
 }
 
 fn rule(snapshot: &Snapshot, step: &Step) -> Option<&'static str> {
-    let Live::At(live) = &snapshot.live else { return Some("nothing is done without a live read of the Cluster") };
+    let live = match (&snapshot.live, step) {
+        (Live::At(live), _) => live,
+        (Live::Absent, Step::Claim { slot, .. }) if snapshot.scene.config.preallocate => {
+            let known = !snapshot.asked.uid.is_empty() || snapshot.scene.holdings.contains_key(slot);
+            return known.then_some("only a Cluster that nobody has seen yet is claimed for in advance");
+        }
+        _ => return Some("nothing is done without a live read of the Cluster"),
+    };
     if live.facts.deleting || live.facts.paused {
         return Some("a Cluster that goes away or is paused gets nothing");
     }

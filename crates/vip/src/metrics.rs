@@ -1,6 +1,6 @@
 //! What is counted, and what is read from the indexes when somebody scrapes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kit::feed::Seen;
@@ -11,11 +11,12 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::facts::{GLOBAL_POOL_KIND, POOL_KIND, World};
+use crate::facts::{GLOBAL_POOL_KIND, POOL_KIND, Pool, World};
 use crate::names::{ALLOCATED, CONTROL_PLANE_SOURCE, Role, Slot};
+use crate::pools::is_open;
 
 /// Labels of a role and a class; classes are few.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct ClassLabels {
     role: &'static str,
     cluster_class: String,
@@ -153,6 +154,26 @@ struct ClaimLabels {
     namespace: String,
 }
 
+impl Gauges {
+    /// How many pools name a class and a role, and have an address left. Classes of one name are one: labels hold no
+    /// namespace, and pools rarely do.
+    fn available(&self) -> BTreeMap<ClassLabels, i64> {
+        let pool = |kind: &'static str| move |(key, facts)| Pool::new(kind, &key, facts);
+        let own = self.world.pools.all().into_iter().map(pool(POOL_KIND));
+        let pools: Vec<Pool> =
+            own.chain(self.world.global_pools.all().into_iter().map(pool(GLOBAL_POOL_KIND))).collect();
+        let mut found: BTreeMap<ClassLabels, BTreeSet<Box<str>>> = BTreeMap::new();
+        for (class, _) in self.world.classes.all() {
+            for role in Role::ALL {
+                let labels = ClassLabels { role: role.as_str(), cluster_class: class.name().to_owned() };
+                let open = pools.iter().filter(|pool| is_open(pool, &class, role)).map(Pool::index_value);
+                found.entry(labels).or_default().extend(open);
+            }
+        }
+        found.into_iter().map(|(labels, pools)| (labels, i64::try_from(pools.len()).unwrap_or(i64::MAX))).collect()
+    }
+}
+
 impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let own = self.world.pools.all().into_iter().map(|pool| (POOL_KIND, pool));
@@ -177,10 +198,14 @@ impl Collector for Gauges {
             let [ready, pending] = claims.entry(ClaimLabels { role: slot.role.as_str(), namespace }).or_default();
             *if claim.address.is_some() { ready } else { pending } += 1;
         }
+        let all = claims.iter().map(|(labels, [ready, pending])| (labels.clone(), ready + pending));
+        gauges(&mut encoder, "vip_claims_total", "Claims of this room", all)?;
         let ready = claims.iter().map(|(labels, [ready, _])| (labels.clone(), *ready));
         gauges(&mut encoder, "vip_claims_ready", "Claims that hold an address", ready)?;
         let pending = claims.iter().map(|(labels, [_, pending])| (labels.clone(), *pending));
         gauges(&mut encoder, "vip_claims_pending", "Claims that wait for an address", pending)?;
+        let help = "Pools that could give an address to a cluster of a class now";
+        gauges(&mut encoder, "vip_pools_available", help, self.available())?;
         let unprotected = self.world.clusters.all().into_iter().filter(|(key, cluster)| {
             cluster.annotation(CONTROL_PLANE_SOURCE) == Some(ALLOCATED)
                 && !cluster.deleting

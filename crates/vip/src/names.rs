@@ -53,6 +53,10 @@ keys! {
     INGRESS_VIP = "ingress-vip";
     /// On a claim: the pools that were tried before the present one.
     TRIED_POOLS = "tried-pools";
+    /// On a claim that is older than its Cluster: the name of the Cluster to come.
+    FOR_CLUSTER = "for-cluster";
+    /// On a claim that is older than its Cluster: since when it waits for it.
+    UNOWNED_SINCE = "unowned-since";
 }
 
 /// Value of [`MANAGED_BY`].

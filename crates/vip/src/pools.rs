@@ -101,6 +101,18 @@ pub fn misfit(pool: &Pool, search: &Search<'_>) -> Option<Misfit> {
     checks.into_iter().find_map(|(fits, misfit)| (!fits).then_some(misfit))
 }
 
+/// Whether a pool could give an address for a role to some cluster of a class now.
+#[must_use]
+pub fn is_open(pool: &Pool, class: &ObjectKey, role: Role) -> bool {
+    let facts = &pool.facts;
+    names_class(pool, class)
+        && facts.words(ROLE).any(|word| word == role.as_str())
+        && !facts.paused
+        && !facts.deleting
+        && !facts.ranges.is_empty()
+        && facts.has_capacity()
+}
+
 fn serves_namespace(pool: &Pool, search: &Search<'_>) -> bool {
     if let Some(namespace) = &pool.namespace {
         return **namespace == *search.namespace;

@@ -116,10 +116,8 @@ fn two_hundred_clusters_at_once_survive_the_death_of_the_leader() {
             corner.pool(&corner.plan_pool(name, range)).await;
         }
         let begun = Instant::now();
-        // Spread by their users: a crowd before one pool is told elsewhere, and would only measure the IPAM provider, which
-        // works on one claim at a time.
-        let pin = |n: usize| json!({"metadata": {"annotations": {"vip.capi.gorizond.io/pool": pools[n % 3].0}}});
-        let plans: Vec<Value> = (0..COUNT).map(|n| corner.plan_with(&format!("c-{n}"), &pin(n))).collect();
+        // Nobody names a pool: all three name the class, and none is large enough for all.
+        let plans: Vec<Value> = (0..COUNT).map(|n| corner.plan_with(&format!("c-{n}"), &json!({}))).collect();
         let clusters = corner.clusters();
         for plan in &plans {
             corner.promise(plan["metadata"]["name"].as_str().unwrap(), Promise::Managed);
@@ -149,6 +147,10 @@ fn two_hundred_clusters_at_once_survive_the_death_of_the_leader() {
         let claims = world.api("IPAddressClaim", ns).list(&ListParams::default()).await.unwrap().items;
         assert_eq!(claims.len(), COUNT);
         assert!(claims.iter().all(|claim| claim.owner_references().len() == 1));
+        for (pool, _) in pools {
+            let asked = claims.iter().filter(|claim| claim.data["spec"]["poolRef"]["name"] == pool).count();
+            assert!((COUNT - 140..=70).contains(&asked), "{asked} of {COUNT} claims ask {pool}");
+        }
         corner.judge().await;
         let requests = world.requests(ns);
         eprintln!("{requests:?}");

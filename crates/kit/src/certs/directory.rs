@@ -15,7 +15,7 @@ use crate::gates::{Gate, GateState};
 use crate::secret::Secret;
 
 /// How often the files are read even if nothing was announced: some file systems announce nothing.
-const POLL: Duration = Duration::from_secs(60);
+pub(super) const POLL: Duration = Duration::from_secs(60);
 /// The same while there is nothing to serve yet.
 const POLL_EMPTY: Duration = Duration::from_secs(2);
 /// Files of a pair are written one after the other; what follows this soon belongs to the same change.
@@ -128,7 +128,7 @@ impl Directory {
     }
 }
 
-async fn read(path: &Path) -> Result<Vec<u8>, DirectoryError> {
+pub(super) async fn read(path: &Path) -> Result<Vec<u8>, DirectoryError> {
     let bounded = async {
         let mut bytes = Vec::new();
         let file = tokio::fs::File::open(path).await?;
@@ -140,10 +140,11 @@ async fn read(path: &Path) -> Result<Vec<u8>, DirectoryError> {
     bounded.await.map_err(|source| DirectoryError::Read { path: path.to_owned(), source })
 }
 
-struct Watch(inotify::EventStream<Vec<u8>>);
+/// Tells when anything in a directory changes.
+pub(super) struct Watch(inotify::EventStream<Vec<u8>>);
 
 impl Watch {
-    fn on(dir: &Path) -> io::Result<Self> {
+    pub(super) fn on(dir: &Path) -> io::Result<Self> {
         let inotify = Inotify::init()?;
         // A mounted Secret changes by one rename of the link `..data`; editors and copies write and rename files.
         let mask = WatchMask::CREATE
@@ -171,7 +172,7 @@ impl Watch {
 }
 
 /// Waits for a burst of changes to pass; false when the watch is of no more use.
-async fn changed(watch: Option<&mut Watch>) -> bool {
+pub(super) async fn changed(watch: Option<&mut Watch>) -> bool {
     let Some(watch) = watch else { return std::future::pending().await };
     let mut alive = watch.next().await;
     // A directory that changes all the time is still read.

@@ -5,6 +5,7 @@
 //! keeps an authority of its own in a Secret and tells the API server about it. Both keep the old pair on any doubt.
 
 mod authority;
+mod clients;
 mod directory;
 mod inject;
 mod self_signed;
@@ -27,6 +28,7 @@ use crate::gates::GateState;
 use crate::telemetry::Metrics;
 
 pub use authority::{Action, AuthorityError, Bundle, Facts, LeafFacts, build, plan};
+pub use clients::{ClientFile, ClientFileError};
 pub use directory::{Directory, DirectoryError};
 pub use inject::{Target, TargetKind, injection};
 pub use self_signed::{Injected, PART_OF, SelfSigned, SelfSignedError, SelfSignedOptions, Targets};

@@ -6,6 +6,7 @@
 //! answer to a failure looks like is the caller's business ([`Failure`]): a hook and a webhook have their own shapes.
 
 mod accept;
+mod clients;
 mod guard;
 mod tls;
 
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::Metrics;
 
+pub use clients::Clients;
 pub use guard::{Deadline, Failure, FailureKind, parse_timeout, plain_failure};
 pub use tls::{Tls, TlsError};
 

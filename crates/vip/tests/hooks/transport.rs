@@ -8,7 +8,7 @@ use http::{Method, StatusCode, Version};
 use kit::certs::{CertMetrics, Directory, Slot};
 use kit::clock::Clock;
 use kit::gates::Gates;
-use kit::serve::Tls;
+use kit::serve::{Clients, Tls};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use vip::hooks::Hook;
@@ -71,7 +71,7 @@ async fn a_client_that_trusts_another_authority_does_not_come_through() {
 #[tokio::test]
 async fn with_a_client_authority_only_its_clients_are_answered() {
     let (authority, clients) = (Authority::new(), Authority::new());
-    let tls = Tls::new(authority.slot()).require_clients(clients.pem());
+    let tls = Tls::new(authority.slot()).require_clients(Clients::from_pem(clients.pem().as_bytes()).unwrap());
     let served = Served::start(tls, |_| {}).await;
     for two in [false, true] {
         let attempt = async |identity| {

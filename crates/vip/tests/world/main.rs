@@ -4,7 +4,9 @@
 
 mod actors;
 mod costs;
+mod leaving;
 mod model;
 mod objects;
+mod reserving;
 mod sweeps;
 mod told;
