@@ -356,6 +356,8 @@ pub mod capacity {
             "A value that somebody set by hand cannot be read by cluster-autoscaler, which then ignores the whole group.";
         AnnotationConflict, "annotationconflict",
             "Somebody else keeps writing another value, so the key is left alone for an hour.";
+        ArchitectureMixed, "architecturemixed",
+            "The types that the group may be made of have different architectures, so none is told.";
         AcceleratorLabelMissing, "acceleratorlabelmissing",
             "The group has accelerators but not the node label by which cluster-autoscaler waits for their driver.";
     } }

@@ -10,14 +10,17 @@ use aws::credentials::{Ambient, AmbientError, Files, TokenPaths};
 use aws::net::{Aws, Meter, Options};
 use aws::place::{Endpoints, Override};
 use capacity::config::{
-    AmbientUse, Config, DiskFrom, FeatureGates, Keys, LegacyGpus, MaxPods, NeuronResource, NodeLabel, feature_gates,
+    AmbientUse, ClaimRules, Config, DiskFrom, FeatureGates, Headroom, Keys, LegacyGpus, MaxPods, NeuronResource,
+    NodeLabel, feature_gates,
 };
 use capacity::offer::Vendor;
+use capacity::quantity::Quantity;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use kit::manager::Manager;
 
 use crate::Usage;
+use crate::claims::{Admission, YardOptions};
 use crate::cli::{RunOptions, WatchFilter, duration};
 use crate::serving::Listener;
 
@@ -82,6 +85,10 @@ pub struct CapacityOptions {
     /// ConfigMap with a table of types, for what no catalogue knows
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
     pub capacity_table: Option<ObjectKey>,
+    /// Annotate MachinePools too, of AWSMachinePools and AWSManagedMachinePools
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub watch_machine_pools: bool,
     /// Annotate groups of bare-metal machines too, by the hosts behind their template's selector
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
@@ -90,6 +97,28 @@ pub struct CapacityOptions {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub defer_to_template_status: bool,
+    /// Write what machines offer into the status of their AWSMachineTemplate, unless somebody else does
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub write_template_status: bool,
+    /// Part of the memory that the kernel keeps, in percent with at most two decimals, taken off upstream keys
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = percent)]
+    pub memory_overhead_percent: u32,
+    /// What pods do not get of a node, as cpu=QUANTITY,memory=QUANTITY, taken off upstream keys
+    #[arg(long, value_name = "AMOUNTS", default_value = "", hide_default_value = true, value_parser = reserved)]
+    pub reserved: Reserved,
+    /// Tell labels of the machines' template that Cluster API carries over to nodes
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub propagate_template_labels: bool,
+    /// Tell taints of the machines' template
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub propagate_template_taints: bool,
+    /// Log what would be written, and write nothing; with --controllers=capacity only
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub dry_run: bool,
     /// Say so when annotations are right again after a failure
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
@@ -104,31 +133,18 @@ pub struct CapacityOptions {
 pub struct Unbuilt {
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
     pub use_cluster_identity: String,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
-    pub watch_machine_pools: String,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
-    pub write_template_status: String,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
-    pub propagate_template_labels: String,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
-    pub propagate_template_taints: String,
-    #[arg(long, hide = true, default_value = "")]
-    pub memory_overhead_percent: String,
-    #[arg(long, hide = true, default_value = "")]
-    pub reserved: String,
+}
+
+/// What `--reserved` keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reserved {
+    milli_cpu: u64,
+    memory: u64,
 }
 
 impl Unbuilt {
     fn refused(&self) -> Option<&'static str> {
-        let flags = [
-            (&self.use_cluster_identity, "--use-cluster-identity"),
-            (&self.watch_machine_pools, "--watch-machine-pools"),
-            (&self.write_template_status, "--write-template-status"),
-            (&self.propagate_template_labels, "--propagate-template-labels"),
-            (&self.propagate_template_taints, "--propagate-template-taints"),
-            (&self.memory_overhead_percent, "--memory-overhead-percent"),
-            (&self.reserved, "--reserved"),
-        ];
+        let flags = [(&self.use_cluster_identity, "--use-cluster-identity")];
         flags.into_iter().find(|(value, _)| !["", "false", "0"].contains(&value.as_str())).map(|(_, flag)| flag)
     }
 }
@@ -151,6 +167,7 @@ impl CapacityOptions {
         gates: &FeatureGates,
         vars: &BTreeMap<String, String>,
         ambient: Result<Ambient, String>,
+        yard: &YardOptions,
     ) -> Result<Config, Usage> {
         let environment = Endpoints::new().environment(vars);
         let environment = environment.map_err(|error| Usage(format!("environment: {}", kit::class::chain(&error))))?;
@@ -180,8 +197,21 @@ impl CapacityOptions {
             watch_filter: watch_filter.value(),
             success_events: self.success_events,
             metal: self.capacity_metal3,
+            machine_pools: self.watch_machine_pools,
             table: self.capacity_table.clone(),
-            template_status: false,
+            template_status: self.write_template_status,
+            headroom: Headroom {
+                memory_share: self.memory_overhead_percent,
+                milli_cpu: self.reserved.milli_cpu,
+                memory: self.reserved.memory,
+            },
+            propagate_labels: self.propagate_template_labels,
+            propagate_taints: self.propagate_template_taints,
+            dry_run: self.dry_run,
+            claims: ClaimRules {
+                same_namespace: yard.admit_same_namespace,
+                without_policy: yard.default_admission == Admission::Allow,
+            },
             defer_to_template: self.defer_to_template_status,
         })
     }
@@ -199,7 +229,18 @@ pub fn check(options: &RunOptions) -> Result<(), Usage> {
         return Err(Usage(format!("{flag}: is not built yet")));
     }
     let vars = environment();
-    options.capacity.config(&options.watch_filter, &gates(options)?, &vars, Err(String::new()))?;
+    options.capacity.config(
+        &options.watch_filter,
+        &gates(options)?,
+        &vars,
+        Err(String::new()),
+        &options.claims.yard,
+    )?;
+    let alone = !options.controllers.is_empty() && options.controllers.iter().all(|room| room == "capacity");
+    if options.capacity.dry_run && !alone {
+        let told = "--dry-run: works with --controllers=capacity only, because other rooms would go on writing";
+        return Err(Usage(told.to_owned()));
+    }
     // Half an identity would fall through to somebody else's in silence.
     if options.capacity.ambient_credentials != AmbientUse::Never
         && let Err(error @ AmbientError::Half { .. }) = Ambient::decide(&vars, &Files::default())
@@ -215,7 +256,8 @@ pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<List
     for name in &gates.unknown {
         tracing::warn!(gate = name, "unknown feature gate, passed over");
     }
-    let config = options.capacity.config(&options.watch_filter, &gates, &vars, ambient_source(&vars))?;
+    let config =
+        options.capacity.config(&options.watch_filter, &gates, &vars, ambient_source(&vars), &options.claims.yard)?;
     let agent = concat!("berth/", env!("CARGO_PKG_VERSION"));
     let cloud = Aws::new(Options::new(agent), manager.clock().clone(), Meter::new(manager.metrics()));
     capacity::mount(manager, config, cloud)?;
@@ -275,6 +317,34 @@ fn max_pods(text: &str) -> Result<MaxPods, String> {
     }
 }
 
+/// Hundredths of a percent.
+fn percent(text: &str) -> Result<u32, String> {
+    let bad = || format!("`{text}` is no share from 0 to 50 with at most two decimals");
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 2 {
+        return Err(bad());
+    }
+    let whole: u32 = whole.parse().map_err(|_| bad())?;
+    let part: u32 = format!("{part:0<2}").parse().map_err(|_| bad())?;
+    whole.checked_mul(100).and_then(|whole| whole.checked_add(part)).filter(|share| *share <= 5000).ok_or_else(bad)
+}
+
+fn reserved(text: &str) -> Result<Reserved, String> {
+    let mut kept = Reserved::default();
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let bad = || format!("`{pair}` is not cpu=QUANTITY or memory=QUANTITY");
+        let (name, amount) = pair.split_once('=').ok_or_else(bad)?;
+        let amount = Quantity::parse(amount.trim()).ok_or_else(bad)?;
+        match name.trim() {
+            "cpu" => kept.milli_cpu = amount.thousandths().ok_or_else(bad)?,
+            "memory" => kept.memory = amount.units().ok_or_else(bad)?,
+            _ => return Err(bad()),
+        }
+    }
+    Ok(kept)
+}
+
 fn driver(text: &str) -> Result<(Vendor, String), String> {
     let bad =
         || format!("`{text}` is not VENDOR=DRIVER with a vendor of {}", Vendor::ALL.map(|(name, _)| name).join(", "));
@@ -311,7 +381,7 @@ mod tests {
         let options = read(args);
         let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let ambient = Err("the process was given none".to_owned());
-        options.capacity.config(&options.watch_filter, &gates(&options)?, &vars, ambient)
+        options.capacity.config(&options.watch_filter, &gates(&options)?, &vars, ambient, &options.claims.yard)
     }
 
     #[test]
@@ -340,8 +410,16 @@ mod tests {
                 "--token-path-allowlist=/a,/b",
                 "--capacity-table=c/d",
                 "--capacity-metal3",
+                "--watch-machine-pools",
                 "--defer-to-template-status",
                 "--success-events",
+                "--write-template-status",
+                "--memory-overhead-percent=7.5",
+                "--reserved=cpu=100m,memory=1Gi",
+                "--propagate-template-labels",
+                "--propagate-template-taints",
+                "--dry-run",
+                "--default-admission=allow",
                 "--watch-filter=mine",
                 "--feature-gates=MachineAPIMigration=true,Other=false",
             ],
@@ -371,8 +449,14 @@ mod tests {
             watch_filter: Some("mine".to_owned()),
             success_events: true,
             metal: true,
+            machine_pools: true,
             table: Some(ObjectKey::namespaced("c", "d")),
-            template_status: false,
+            template_status: true,
+            headroom: Headroom { memory_share: 750, milli_cpu: 100, memory: 1 << 30 },
+            propagate_labels: true,
+            propagate_taints: true,
+            dry_run: true,
+            claims: ClaimRules { same_namespace: true, without_policy: true },
             defer_to_template: true,
         };
         assert_eq!(found, wanted);
@@ -390,6 +474,11 @@ mod tests {
             ("--default-region=moon", "region"),
             ("--aws-endpoint=s3=https://x.example", "s3"),
             ("--aws-credentials-secret=plain", "NAMESPACE/NAME"),
+            ("--memory-overhead-percent=7.123", "two decimals"),
+            ("--memory-overhead-percent=50.01", "from 0 to 50"),
+            ("--reserved=cpu", "cpu=QUANTITY"),
+            ("--reserved=disk=1Gi", "cpu=QUANTITY"),
+            ("--reserved=memory=-1Gi", "cpu=QUANTITY"),
         ] {
             let error = Cli::try_parse_from(["berth", "run", arg]).unwrap_err().to_string();
             assert!(error.contains(part), "{arg}: {error}");
@@ -398,12 +487,12 @@ mod tests {
             ("--node-labels=arch,colour", "--node-labels"),
             ("--feature-gates=MachineAPIMigration=maybe", "--feature-gates"),
             ("--use-cluster-identity", "--use-cluster-identity: is not built yet"),
-            ("--watch-machine-pools=true", "--watch-machine-pools: is not built yet"),
-            ("--memory-overhead-percent=7", "--memory-overhead-percent: is not built yet"),
+            ("--dry-run", "--dry-run: works with --controllers=capacity only"),
         ] {
             let error = check(&read(&[arg])).unwrap_err().to_string();
             assert!(error.contains(part), "{arg}: {error}");
         }
-        assert!(check(&read(&["--watch-machine-pools=false", "--memory-overhead-percent=0"])).is_ok());
+        assert!(check(&read(&["--dry-run", "--controllers=capacity"])).is_ok());
+        assert!(check(&read(&["--dry-run", "--controllers=capacity,vip"])).is_err());
     }
 }

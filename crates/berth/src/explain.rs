@@ -122,9 +122,11 @@ fn subject(text: &str) -> Result<Subject, String> {
         ("machineset", "machine.openshift.io") => Subject::Group(vec![GroupKind::OpenShiftSet], owned),
         ("machineset", "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Set], owned),
         ("machinedeployment", "" | "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Deployment], owned),
+        ("machinepool", "" | "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Pool], owned),
         _ => {
             return Err(format!(
-                "the kind `{kind}` is not known here; known are: cluster, hostclaim, machineset, machinedeployment"
+                "the kind `{kind}` is not known here; known are: cluster, hostclaim, machineset, \
+                 machinedeployment, machinepool"
             ));
         }
     };

@@ -52,6 +52,9 @@ pub struct GroupOptions {
     /// Feature gates as NAME=true|false, separated by commas
     #[arg(long, value_name = "GATES", value_delimiter = ',')]
     pub feature_gates: Vec<String>,
+    /// Look at machine pools too
+    #[arg(long)]
+    pub watch_machine_pools: bool,
     /// Ask AWS about the instance type, with your own credentials
     #[arg(long)]
     pub lookup: bool,
@@ -68,6 +71,7 @@ impl GroupOptions {
             credentials: self.aws_credentials_secret.clone(),
             endpoints: self.aws_endpoint.iter().cloned().fold(Endpoints::new(), Endpoints::flag),
             watch_filter: watch_filter.value(),
+            machine_pools: self.watch_machine_pools,
             ..Config::default()
         }))
     }
@@ -227,6 +231,9 @@ async fn see(client: &Client, namespace: Option<&str>) -> anyhow::Result<Sight> 
         openshift_sets: keep(reader.read().await?, &mut unseen),
         deployments: keep(reader.read().await?, &mut unseen),
         sets: keep(reader.read().await?, &mut unseen),
+        pools: keep(reader.read().await?, &mut unseen),
+        scaling: keep(reader.read().await?, &mut unseen),
+        managed: keep(reader.read().await?, &mut unseen),
         templates: keep(reader.read().await?, &mut unseen),
         clusters: keep(reader.read().await?, &mut unseen),
         aws_clusters: keep(reader.read().await?, &mut unseen),

@@ -1,12 +1,14 @@
 //! Carries out steps: one merge patch of the annotations that differ, and events.
 
 use api::meta::Versioned;
-use api::views::{MachineDeployment, MachineSet, OpenShiftMachineSet};
+use api::reasons::capacity::Reason;
+use api::views::{MachineDeployment, MachinePool, MachineSet, OpenShiftMachineSet, TemplateStatus};
 use kit::class::chain;
 use kit::feed::Version;
 use kit::room::Flow;
-use kit::write;
+use kit::write::{self, Target};
 use kube::Api;
+use serde_json::json;
 
 use crate::cloud::Cloud;
 use crate::decide::{Snapshot, Standing, Step};
@@ -19,6 +21,14 @@ impl<C: Cloud> Annotator<C> {
     /// Writes annotations, at once again where somebody else wrote the group meanwhile.
     async fn annotate(&self, seeing: &Seeing, mut plan: Plan) -> Result<Flow, Error> {
         let (key, snapshot) = (&seeing.key, &seeing.snapshot);
+        if self.config.dry_run {
+            if !snapshot.memory.tried(&plan.changes, snapshot.now) {
+                self.memories().change(key, snapshot.now, |memory| memory.try_out(&plan.changes, snapshot.now));
+                tracing::info!(object = %key, changes = %changes(snapshot, &plan), "would be annotated, but for --dry-run");
+            }
+            self.metrics.patched(key.kind, "dry_run");
+            return Ok(Flow::Next);
+        }
         let Some(mut version) = seeing.version.clone() else { return Err(Error::Behind) };
         let target = self.target(key, &snapshot.group.uid);
         for _ in 0..=TRIES {
@@ -66,6 +76,39 @@ impl<C: Cloud> Annotator<C> {
         Err(Error::Behind)
     }
 
+    /// Writes the status of the template. Whoever else says something there keeps the word, and that is no failure.
+    async fn describe(&self, seeing: &Seeing, status: &TemplateStatus) -> Result<Flow, Error> {
+        let (key, snapshot) = (&seeing.key, &seeing.snapshot);
+        let Some(template) = &snapshot.template else { return Ok(Flow::Next) };
+        let uid = &template.facts.uid;
+        let done = || self.memories().change(key, snapshot.now, |memory| memory.describe(uid, status, snapshot.now));
+        if self.config.dry_run {
+            done();
+            tracing::info!(object = %template.key, capacity = ?status.capacity, "would be described, but for --dry-run");
+            return Ok(Flow::Next);
+        }
+        let target = Target { kind: self.world.templates.kind(), key: template.key.clone(), uid: uid.clone() };
+        let node = (&status.architecture, &status.operating_system);
+        let mut body = json!({"capacity": status.capacity});
+        if let ((Some(architecture), Some(system)), Some(body)) = (node, body.as_object_mut()) {
+            let info = json!({"architecture": architecture, "operatingSystem": system});
+            body.insert("nodeInfo".to_owned(), info);
+        }
+        match self.writer.offer_status(&target, &body).await {
+            Ok(_) => tracing::info!(object = %template.key, capacity = ?status.capacity, "described"),
+            Err(error @ write::Error::Changed { .. }) => {
+                tracing::debug!(object = %template.key, error = %chain(&error), "somebody else describes the template");
+            }
+            // The template is gone, has no status at all, or knows no such fields; or we lack the right to write it.
+            Err(error @ write::Error::Refused { .. }) if passes(&error) => {
+                tracing::warn!(object = %template.key, error = %chain(&error), "the template cannot be described");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        done();
+        Ok(Flow::Next)
+    }
+
     /// The group as the server has it now.
     async fn live(&self, key: &GroupKey) -> Result<Option<(GroupFacts, Version)>, Error> {
         let (resource, namespace) = (self.kind(key.kind).resource(), key.key.namespace().unwrap_or_default());
@@ -84,6 +127,13 @@ impl<C: Cloud> Annotator<C> {
                     .map(|Versioned(d)| (Version::of(&d), d))
                     .map(|(v, d)| (GroupFacts::of_cluster_api(d.metadata, d.spec), v))
             }
+            GroupKind::Pool => {
+                let api: Api<Versioned<MachinePool>> = Api::namespaced_with(client, namespace, &resource);
+                let found = api.get_opt(name).await.map_err(failed)?;
+                found
+                    .map(|Versioned(p)| (Version::of(&p), p))
+                    .map(|(v, p)| (GroupFacts::of_cluster_api(p.metadata, p.spec), v))
+            }
             GroupKind::Set => {
                 let api: Api<Versioned<MachineSet>> = Api::namespaced_with(client, namespace, &resource);
                 let found = api.get_opt(name).await.map_err(failed)?;
@@ -94,17 +144,25 @@ impl<C: Cloud> Annotator<C> {
         })
     }
 
+    /// Says something on a group, or only to the log.
+    async fn say(&self, target: &Target, warning: bool, reason: Reason, message: &str) {
+        if self.config.dry_run {
+            tracing::info!(object = %target, reason = reason.as_str(), message, "would be told, but for --dry-run");
+        } else {
+            self.events.say(target, warning, reason.as_str(), message).await;
+        }
+    }
+
     /// Carries out one step.
     pub(crate) async fn carry_out(&self, seeing: &Seeing, step: Step) -> Result<Flow, Error> {
         let (key, snapshot) = (&seeing.key, &seeing.snapshot);
         let (now, target) = (snapshot.now, self.target(key, &snapshot.group.uid));
         match step {
             Step::Annotate(plan) => return self.annotate(seeing, plan).await,
+            Step::Describe(status) => return self.describe(seeing, &status).await,
             Step::Yield { key: fought, message } => {
                 self.memories().change(key, now, |memory| memory.yield_to(&fought, now));
-                self.events
-                    .say(&target, true, api::reasons::capacity::Reason::AnnotationConflict.as_str(), &message)
-                    .await;
+                self.say(&target, true, Reason::AnnotationConflict, &message).await;
             }
             Step::Tell { warning, reason, message } => {
                 let troubled = matches!(snapshot.standing, Standing::Stuck { .. });
@@ -112,7 +170,7 @@ impl<C: Cloud> Annotator<C> {
                     memory.tell(reason, &message, now);
                     memory.troubled |= troubled;
                 });
-                self.events.say(&target, warning, reason.as_str(), &message).await;
+                self.say(&target, warning, reason, &message).await;
             }
             Step::Wait { until } => return Ok(Flow::Wait(until)),
         }
@@ -122,6 +180,10 @@ impl<C: Cloud> Annotator<C> {
 
 fn refused(error: &write::Error) -> bool {
     matches!(error, write::Error::Refused { source, .. } if is_code(source, &[403, 422]))
+}
+
+fn passes(error: &write::Error) -> bool {
+    matches!(error, write::Error::Refused { source, .. } if is_code(source, &[400, 403, 404, 422]))
 }
 
 /// What changes, for the log: old value and new one of each key.

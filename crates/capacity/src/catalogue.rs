@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::names::{InstanceType, Region};
+use api::names::{ImageId, InstanceType, Region};
 use aws::errors::{Error, Kind, Service};
 use aws::place::Partition;
-use aws::port::{Ec2, OptIn, TypeFacts, TypeList, TypeQuery};
+use aws::port::{Ec2, Image, ImageQuery, OptIn, TypeFacts, TypeList, TypeQuery};
 use kit::clock::Clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -18,7 +18,7 @@ use crate::cloud::{Cloud, Door};
 use crate::facts::GroupKey;
 use crate::metrics::CapacityMetrics;
 use crate::offer::{Offer, strange_makers};
-use crate::shelf::{Errand, Found, Place, Refusal, Rules, Shelf, Standing, VERY_STALE};
+use crate::shelf::{Errand, Found, Place, Refusal, Rules, Shelf, Standing, System, VERY_STALE};
 
 /// How long one errand may take, with all its pages and attempts.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -32,6 +32,7 @@ pub type Orders = mpsc::UnboundedReceiver<Order>;
 enum Answer {
     Types(Result<TypeList, Refusal>),
     One(Result<Option<TypeFacts>, Refusal>),
+    Image(Option<bool>),
 }
 
 /// The catalogue of all regions.
@@ -57,6 +58,11 @@ impl<C: Cloud> Catalogue<C> {
         let found = self.shelf().find(place, name, who, self.clock.instant());
         self.metrics.lookup(&place.region, &found);
         found
+    }
+
+    /// Whether an image is one of Windows; `who` is woken when there is more to know.
+    pub fn image(&self, place: &Place, id: &str, who: &GroupKey) -> System {
+        self.shelf().image(place, id, who, self.clock.instant())
     }
 
     /// Sends somebody to the cloud; if that has happened already, `who` is woken by that one.
@@ -142,6 +148,13 @@ impl<C: Cloud> Catalogue<C> {
                 let one = tokio::time::timeout(DEADLINE, self.look(door, name)).await.unwrap_or_else(|_| Err(late()));
                 Answer::One(one)
             }
+            Errand::Image(_, id) => {
+                let windows = tokio::time::timeout(DEADLINE, self.picture(door, id)).await;
+                Answer::Image(windows.unwrap_or_else(|_| Err(late())).unwrap_or_else(|refusal| {
+                    tracing::info!(image = %id, error = refusal.message, "the system of an image is not known");
+                    None
+                }))
+            }
         };
         let took = self.clock.instant().saturating_duration_since(began);
         if let Answer::Types(types) = &answer {
@@ -181,6 +194,16 @@ impl<C: Cloud> Catalogue<C> {
             Err(error) if error.code() == Some("InvalidInstanceType") => Ok(None),
             Err(error) => Err(refusal(&error)),
         }
+    }
+
+    /// Whether an image is one of Windows; `None` when there is no such image.
+    async fn picture(&self, door: &Door, id: &str) -> Result<Option<bool>, Refusal> {
+        let Ok(id) = id.parse::<ImageId>() else { return Ok(None) };
+        let query = ImageQuery { ids: vec![id], ..ImageQuery::default() };
+        let query = &query;
+        let images = self.call(door, |ec2| async move { ec2.describe_images(query).await }).await?;
+        let is_windows = |image: &Image| image.platform.as_deref().is_some_and(|p| p.eq_ignore_ascii_case("windows"));
+        Ok(images.first().map(is_windows))
     }
 
     /// Asks whether a region exists, only where its name says nothing about that.
@@ -239,7 +262,8 @@ impl<C: Cloud> Catalogue<C> {
                 let one = one.map(|facts| facts.map(|facts| Arc::new(Offer::of_ec2(&facts))));
                 self.shelf().looked(place, name, one, now)
             }
-            (Errand::Fill(_), Answer::One(_)) | (Errand::Look(..), Answer::Types(_)) => Vec::new(),
+            (Errand::Image(place, id), Answer::Image(windows)) => self.shelf().pictured(place, id, windows, now),
+            _ => Vec::new(),
         }
     }
 

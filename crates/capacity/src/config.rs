@@ -118,6 +118,32 @@ impl AmbientUse {
     pub const ALL: [(&'static str, Self); 3] = [("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)];
 }
 
+/// What pods do not get of a machine, taken off the keys that every current cluster-autoscaler reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Headroom {
+    /// What the kernel keeps of the memory, in hundredths of a percent.
+    pub memory_share: u32,
+    /// Thousandths of a processor that are kept.
+    pub milli_cpu: u64,
+    /// Bytes of memory that are kept.
+    pub memory: u64,
+}
+
+/// Which hosts claims may have without a policy that says so: the flags of the room `claims`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimRules {
+    /// Those of their own namespace.
+    pub same_namespace: bool,
+    /// Those of namespaces without any policy.
+    pub without_policy: bool,
+}
+
+impl Default for ClaimRules {
+    fn default() -> Self {
+        Self { same_namespace: true, without_policy: false }
+    }
+}
+
 /// What the flags say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -163,10 +189,22 @@ pub struct Config {
     pub success_events: bool,
     /// Whether templates of bare-metal machines are looked at.
     pub metal: bool,
+    /// Whether machine pools are looked at.
+    pub machine_pools: bool,
     /// A ConfigMap with a table of types.
     pub table: Option<ObjectKey>,
     /// Whether the status of templates is written.
     pub template_status: bool,
+    /// What pods do not get of a machine.
+    pub headroom: Headroom,
+    /// Whether labels of the template that reach the node are told.
+    pub propagate_labels: bool,
+    /// Whether taints of the template are told.
+    pub propagate_taints: bool,
+    /// Whether changes are only logged.
+    pub dry_run: bool,
+    /// Which hosts claims may have, for machines that are made of claims.
+    pub claims: ClaimRules,
     /// Whether our own upstream keys are withdrawn while a template says everything.
     pub defer_to_template: bool,
 }
@@ -195,8 +233,14 @@ impl Default for Config {
             watch_filter: None,
             success_events: false,
             metal: false,
+            machine_pools: false,
             table: None,
             template_status: false,
+            headroom: Headroom::default(),
+            propagate_labels: false,
+            propagate_taints: false,
+            dry_run: false,
+            claims: ClaimRules::default(),
             defer_to_template: false,
         }
     }

@@ -3,18 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::key::ObjectKey;
 use api::reasons::capacity::Reason;
+use api::views::TemplateStatus;
 use jiff::Timestamp;
 
 use crate::config::Config;
-use crate::facts::GroupFacts;
+use crate::facts::{GroupFacts, TemplateFacts};
 use crate::goal::{Around, Goal, Profile};
 use crate::judge::Skip;
 use crate::memory::Memory;
-use crate::names::{ACCELERATOR, LABELS};
+use crate::names::{ACCELERATOR, LABELS, TAINTS};
 use crate::offer::Offer;
 use crate::plan::{Hands, Plan, plan};
 use crate::status::Trouble;
+use crate::template::{says, says_everything, status};
 
 /// How things stand with a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,17 @@ pub enum Standing {
     },
 }
 
+/// A template, as it was seen with a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Where it is.
+    pub key: ObjectKey,
+    /// What is known of it.
+    pub facts: Arc<TemplateFacts>,
+    /// Whether its image says which system nodes run: `None` while that is being asked.
+    pub windows: Option<bool>,
+}
+
 /// One group at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -50,8 +64,8 @@ pub struct Snapshot {
     pub group: Arc<GroupFacts>,
     /// How things stand with it.
     pub standing: Standing,
-    /// Whether its template says everything by itself.
-    pub deferred: bool,
+    /// Its template, if that is one of machines on EC2.
+    pub template: Option<Sight>,
     /// What is remembered of it.
     pub memory: Memory,
     /// What the flags say.
@@ -65,6 +79,8 @@ pub struct Snapshot {
 pub enum Step {
     /// Change annotations, all in one request.
     Annotate(Plan),
+    /// Say in the status of the template what machines of it offer.
+    Describe(TemplateStatus),
     /// Leave a key alone, because somebody else keeps changing it back.
     Yield {
         /// The key.
@@ -127,6 +143,12 @@ fn known(s: &Snapshot, offer: &Offer, around: &Around, again: Option<Timestamp>)
             steps.push(Step::Tell { warning: true, reason: Reason::InvalidAnnotation, message });
         }
     }
+    if offer.arch.is_none() && around.instance_type.contains(',') {
+        let message = format!("{} have different architectures, so none is told", around.instance_type);
+        if !s.memory.heard(Reason::ArchitectureMixed, &message) {
+            steps.push(Step::Tell { warning: true, reason: Reason::ArchitectureMixed, message });
+        }
+    }
     if let Some(message) = hint(s, offer)
         && !s.memory.heard(Reason::AcceleratorLabelMissing, &message)
     {
@@ -140,6 +162,8 @@ fn known(s: &Snapshot, offer: &Offer, around: &Around, again: Option<Timestamp>)
     if !plan.is_empty() {
         steps.insert(0, Step::Annotate(plan));
     }
+    // A template that cannot be described is no reason to keep quiet about the group, so this comes after it.
+    steps.extend(s.description(offer, around).map(Step::Describe));
     if again.is_some() {
         steps.push(Step::Wait { until: again });
     }
@@ -151,13 +175,47 @@ impl Snapshot {
     #[must_use]
     pub fn goal(&self, offer: &Offer, around: &Around) -> Goal {
         let mut goal = Goal::of(offer, around, Profile::of(self.config.keys, self.machine_api), &self.config);
-        if self.deferred && goal.upstream {
+        if self.is_deferred(offer, around) && goal.upstream {
             goal.values
                 .iter_mut()
                 .filter(|(key, _)| key.starts_with(crate::names::DOMAIN))
                 .for_each(|(_, v)| *v = None);
         }
+        if self.config.propagate_taints && goal.upstream {
+            goal.values.insert(TAINTS, Some(self.group.taints.to_string()).filter(|taints| !taints.is_empty()));
+        }
+        if self.config.propagate_labels {
+            for (key, value) in &self.group.node_labels {
+                goal.labels.entry(key.to_string()).or_insert_with(|| value.to_string());
+            }
+        }
         goal
+    }
+
+    /// Whether the template says everything by itself, and not because we wrote it.
+    fn is_deferred(&self, offer: &Offer, around: &Around) -> bool {
+        let Some(template) = self.template.as_ref().filter(|_| self.config.defer_to_template) else { return false };
+        let ours =
+            || self.config.template_status && says(&template.facts.status, &self.wanted(template, offer, around));
+        says_everything(&template.facts.status) && !ours()
+    }
+
+    fn wanted(&self, template: &Sight, offer: &Offer, around: &Around) -> TemplateStatus {
+        let windows = around.windows || template.windows.unwrap_or(false);
+        status(offer, around, windows, &self.config)
+    }
+
+    /// What the status of the template should say and does not, if that is ours to say.
+    #[must_use]
+    pub fn description(&self, offer: &Offer, around: &Around) -> Option<TemplateStatus> {
+        let template = self.template.as_ref().filter(|template| template.windows.is_some())?;
+        if !self.config.template_status || template.facts.uid.is_empty() {
+            return None;
+        }
+        let wanted = self.wanted(template, offer, around);
+        let silent =
+            says(&template.facts.status, &wanted) || self.memory.described(&template.facts.uid, &wanted, self.now);
+        (!silent && says_everything(&wanted)).then_some(wanted)
     }
 
     /// What changes for that.

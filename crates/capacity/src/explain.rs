@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use api::key::ObjectKey;
 use api::views::{
-    AWSCluster, AWSMachineTemplate, AWSManagedControlPlane, Cluster, Infrastructure, MachineDeployment, MachineSet,
-    OpenShiftMachineSet, ROSAControlPlane,
+    AWSCluster, AWSMachinePool, AWSMachineTemplate, AWSManagedControlPlane, AWSManagedMachinePool, Cluster,
+    Infrastructure, MachineDeployment, MachinePool, MachineSet, OpenShiftMachineSet, ROSAControlPlane,
 };
 use jiff::Timestamp;
 use kit::clock::Clock;
@@ -16,7 +16,7 @@ use kit::kinds::Kind;
 
 use crate::config::Config;
 use crate::decide::{Snapshot, Standing, Step, decide};
-use crate::facts::{GroupFacts, GroupKey, GroupKind, World};
+use crate::facts::{GroupFacts, GroupKey, GroupKind, Pools, World};
 use crate::judge::{Credential, Judgement, Lookup, Scene, Wish, judge};
 use crate::memory::Memory;
 use crate::names;
@@ -35,6 +35,12 @@ pub struct Lists {
     pub deployments: Vec<MachineDeployment>,
     /// MachineSets of Cluster API.
     pub sets: Vec<MachineSet>,
+    /// Machine pools.
+    pub pools: Vec<MachinePool>,
+    /// Auto scaling groups.
+    pub scaling: Vec<AWSMachinePool>,
+    /// Node groups of EKS.
+    pub managed: Vec<AWSManagedMachinePool>,
     /// Templates.
     pub templates: Vec<AWSMachineTemplate>,
     /// Clusters.
@@ -75,6 +81,11 @@ impl Sight {
             rosa_planes: feed(clock, lists.rosa_planes),
             infrastructures: feed(clock, lists.infrastructures),
             metal: None,
+            pools: Some(Pools {
+                groups: feed(clock, lists.pools),
+                scaling: feed(clock, lists.scaling),
+                managed: feed(clock, lists.managed),
+            }),
         };
         Self { world, unseen: lists.unseen }
     }
@@ -98,6 +109,7 @@ impl Sight {
             GroupKind::OpenShiftSet => at(&self.world.openshift_sets, &key.key),
             GroupKind::Deployment => at(&self.world.deployments, &key.key),
             GroupKind::Set => at(&self.world.sets, &key.key),
+            GroupKind::Pool => at(&self.world.pools.as_ref()?.groups, &key.key),
         }
     }
 
@@ -314,7 +326,7 @@ impl<'a> Case<'a> {
             machine_api: self.machine_api(),
             group: Arc::clone(self.group),
             standing: Standing::Known { offer: Arc::clone(offer), around: wish.around.clone(), again: None },
-            deferred: false,
+            template: None,
             memory: Memory::default(),
             config: Arc::clone(&self.scene.config),
             now: self.now,
@@ -332,7 +344,7 @@ impl<'a> Case<'a> {
                     }
                 }
                 Step::Tell { message, .. } | Step::Yield { message, .. } => next.push(Next { by, what: message }),
-                Step::Wait { .. } => {}
+                Step::Describe(_) | Step::Wait { .. } => {}
             }
         }
         next

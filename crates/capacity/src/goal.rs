@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{Config, DiskFrom, Keys, LegacyGpus, MaxPods, NeuronResource, NodeLabel};
+use crate::config::{Config, DiskFrom, Headroom, Keys, LegacyGpus, MaxPods, NeuronResource, NodeLabel};
 use crate::names;
 use crate::offer::{Accelerators, Arch, Disk, Offer, Vendor};
 
@@ -82,9 +82,10 @@ impl Goal {
         }
         let pods = pods(offer, config);
         let mut values = BTreeMap::new();
-        values.insert(names::CPU, Some(offer.vcpus.to_string()));
-        values.insert(names::MEMORY, Some(format!("{}Mi", offer.memory_mib)));
         if profile.upstream {
+            let (cpu, memory) = left(offer, config.headroom).unzip();
+            values.insert(names::CPU, cpu);
+            values.insert(names::MEMORY, memory);
             let (count, resource, driver) = accelerators(offer.accelerators.as_ref(), config);
             values.insert(names::GPU_COUNT, count);
             values.insert(names::GPU_TYPE, resource);
@@ -92,6 +93,8 @@ impl Goal {
             values.insert(names::EPHEMERAL_DISK, disk(offer, around, config).map(Disk::text));
             values.insert(names::MAX_PODS, pods.map(|pods| pods.to_string()));
         } else {
+            values.insert(names::CPU, Some(offer.vcpus.to_string()));
+            values.insert(names::MEMORY, Some(format!("{}Mi", offer.memory_mib)));
             // A copy of the older keys says what they imply, and OpenShift takes every GPU for NVIDIA's.
             let implied = if legacy_gpus > 0 { names::NVIDIA_RESOURCE } else { "" };
             values.insert(names::GPU_COUNT, Some(legacy_gpus.to_string()));
@@ -120,6 +123,18 @@ impl Goal {
     }
 }
 
+/// Processors and memory that are left for pods, as quantities; `None` when nothing is left of one.
+#[must_use]
+pub fn left(offer: &Offer, headroom: Headroom) -> Option<(String, String)> {
+    const WHOLE: u128 = 10_000;
+    let millis = offer.vcpus.checked_mul(1000)?.checked_sub(headroom.milli_cpu).filter(|millis| *millis > 0)?;
+    let share = WHOLE.checked_sub(headroom.memory_share.into())?;
+    let bytes = (u128::from(offer.memory_mib) << 20) * share / WHOLE;
+    let mebibytes = bytes.checked_sub(headroom.memory.into())? >> 20;
+    let cpu = if millis.is_multiple_of(1000) { (millis / 1000).to_string() } else { format!("{millis}m") };
+    (mebibytes > 0).then(|| (cpu, format!("{mebibytes}Mi")))
+}
+
 type Text = Option<String>;
 
 /// Count, resource and driver of accelerators.
@@ -141,7 +156,9 @@ fn accelerators(found: Option<&Accelerators>, config: &Config) -> (Text, Text, T
     }
 }
 
-fn disk(offer: &Offer, around: &Around, config: &Config) -> Option<Disk> {
+/// The disk that pods share.
+#[must_use]
+pub fn disk(offer: &Offer, around: &Around, config: &Config) -> Option<Disk> {
     let root = around.root_gib.filter(|size| *size > 0).map(Disk::Gib);
     match config.disk {
         DiskFrom::Off => None,
@@ -173,11 +190,33 @@ fn labels(offer: &Offer, around: &Around, config: &Config) -> BTreeMap<String, S
                 let windows = offer.windows.unwrap_or(around.windows);
                 (names::OS, Some(if windows { "windows" } else { "linux" }.to_owned()))
             }
-            NodeLabel::InstanceType => (names::INSTANCE_TYPE, Some(around.instance_type.clone())),
+            // A node of a group of several types has one of them, and nobody knows which.
+            NodeLabel::InstanceType => {
+                (names::INSTANCE_TYPE, Some(around.instance_type.clone()).filter(|name| !name.contains(',')))
+            }
             NodeLabel::Region => (names::TOPOLOGY_REGION, around.region.clone()),
             NodeLabel::Zone => (names::TOPOLOGY_ZONE, around.zone.clone()),
         };
         Some((key.to_owned(), value.filter(|value| !value.is_empty())?))
     };
     config.node_labels.iter().filter_map(label).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_taken_off_and_never_more_than_there_is() {
+        let offer = Offer { vcpus: 4, memory_mib: 16384, ..Offer::default() };
+        let of = |memory_share, milli_cpu, memory| left(&offer, Headroom { memory_share, milli_cpu, memory });
+        let text = |cpu: &str, memory: &str| Some((cpu.to_owned(), memory.to_owned()));
+        assert_eq!(of(0, 0, 0), text("4", "16384Mi"));
+        assert_eq!(of(750, 0, 0), text("4", "15155Mi"), "rounded down, so that a pod of that size fits");
+        assert_eq!(of(0, 100, 1 << 30), text("3900m", "15360Mi"));
+        assert_eq!(of(0, 1000, 1), text("3", "16383Mi"));
+        assert_eq!(of(0, 4000, 0), None);
+        assert_eq!(of(0, 0, 16 << 30), None);
+        assert_eq!(of(10_001, 0, 0), None);
+    }
 }

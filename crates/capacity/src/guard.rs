@@ -5,6 +5,7 @@ use kit::room::Violation;
 
 use crate::decide::{Snapshot, Standing, Step};
 use crate::names::{self, DOMAIN};
+use crate::record::Record;
 
 /// Refuses a plan that writes anything but our keys, touches a key that is not ours at present, or acts on a group that
 /// is to be left alone.
@@ -30,6 +31,14 @@ pub fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
             Step::Wait { .. } if number + 1 < plan.len() => {
                 return Err(Violation::new("a wait ends a plan"));
             }
+            Step::Describe(status) => {
+                if !s.config.template_status || !matches!(s.standing, Standing::Known { .. }) {
+                    return Err(Violation::new("templates are described where that is asked for, by what is known"));
+                }
+                if status.architecture.is_some() != status.operating_system.is_some() {
+                    return Err(Violation::new("half of what is said of a node is worse than nothing"));
+                }
+            }
             Step::Tell { .. } | Step::Yield { .. } | Step::Wait { .. } => {}
         }
     }
@@ -48,7 +57,12 @@ fn check(s: &Snapshot, key: &str, value: Option<&str>) -> Result<(), Violation> 
         || key == names::LEGACY_MAX_PODS
         || key.starts_with(DOMAIN)
         || key.starts_with(CAPACITY_PREFIX);
-    if !ours || [names::SKIP, names::TAINTS, names::CSI_DRIVER].contains(&key) {
+    // Taints are a user's, unless a flag asks for those of the template; what was written for it goes with the flag.
+    let taints = || {
+        let recorded = || Record::parse(s.group.annotation(names::APPLIED)).values.contains_key(names::TAINTS);
+        key == names::TAINTS && !s.config.propagate_taints && !(value.is_none() && recorded())
+    };
+    if !ours || [names::SKIP, names::CSI_DRIVER].contains(&key) || taints() {
         return Err(Violation::new(format!("the annotation {key} is not ours")));
     }
     if s.group.declared.contains(key) || s.memory.holds(key, s.now) {

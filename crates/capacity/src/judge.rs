@@ -10,11 +10,12 @@ use aws::place::Endpoints;
 
 use crate::config::{AmbientUse, Config};
 use crate::facts::{
-    AwsMachine, ClusterFacts, GroupFacts, GroupKey, GroupKind, InfrastructureFacts, MachineApi, Provider, Reference,
-    Shape, TemplateFacts,
+    AwsMachine, ClusterFacts, GroupFacts, GroupKey, GroupKind, InfrastructureFacts, MANAGED_POOL, MachineApi, POOL,
+    PoolFacts, Provider, Reference, Shape, TemplateFacts,
 };
 use crate::goal::Around;
 use crate::names::{CLUSTER_API_NAMESPACE, REGION, SKIP};
+use crate::offer::Arch;
 use crate::status::Trouble;
 
 /// What the indexes show around one group.
@@ -30,6 +31,8 @@ pub struct Scene {
     pub cluster_region: Option<Box<str>>,
     /// The template that it names, if it is one of machines on EC2 and there.
     pub template: Option<Arc<TemplateFacts>>,
+    /// The machine pool of AWS that it names, if it is there.
+    pub pool: Option<Arc<PoolFacts>>,
     /// The platform of the cluster we run in.
     pub infrastructure: Option<Arc<InfrastructureFacts>>,
     /// The object of OpenShift's Machine API that a Cluster API one of the same name mirrors.
@@ -110,8 +113,12 @@ pub enum Lookup {
 /// What a group's machines are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// Where to look the type up.
+    /// Where to look the types up.
     pub lookup: Lookup,
+    /// The types that machines may be of; mostly one.
+    pub types: Vec<Box<str>>,
+    /// The architecture, where something else than the type settles it.
+    pub arch: Option<Arch>,
     /// The type's name in the table.
     pub table_name: Box<str>,
     /// The type and everything beside it.
@@ -213,6 +220,8 @@ fn machine_api(scene: &Scene, provider: &Provider, windows: bool) -> Result<Wish
             windows,
         },
         table_name: machine.instance_type.clone(),
+        types: vec![machine.instance_type.clone()],
+        arch: None,
         lookup: Lookup::Ec2(Ec2Wish { region, endpoints, credential }),
     })
 }
@@ -222,6 +231,7 @@ fn cluster_api(scene: &Scene, reference: Option<&Reference>, zone: Option<&str>)
     let reference = reference.ok_or_else(|| Trouble::invalid(scene, format!("{path}: must name a template")))?;
     match reference.kind.as_ref() {
         "AWSMachineTemplate" | "Metal3MachineTemplate" => {}
+        POOL | MANAGED_POOL if scene.config.machine_pools => {}
         kind if scene.config.table.is_some() => return Ok(from_table(kind, &reference.name, zone, false)),
         kind => return Err(Obstacle::Skip(Skip::OtherProvider(kind.into()))),
     }
@@ -237,6 +247,9 @@ fn cluster_api(scene: &Scene, reference: Option<&Reference>, zone: Option<&str>)
         let mut wish = from_table(&reference.kind, &reference.name, zone, false);
         wish.lookup = Lookup::Metal(ObjectKey::namespaced(namespace, reference.name.clone()));
         return Ok(wish);
+    }
+    if [POOL, MANAGED_POOL].contains(&reference.kind.as_ref()) {
+        return machine_pool(scene, reference, zone);
     }
     let template = scene
         .template
@@ -257,6 +270,33 @@ fn cluster_api(scene: &Scene, reference: Option<&Reference>, zone: Option<&str>)
             windows: template.status.operating_system.as_deref().is_some_and(|os| os.eq_ignore_ascii_case("windows")),
         },
         table_name: instance_type.into(),
+        types: vec![instance_type.into()],
+        arch: None,
+        lookup: Lookup::Ec2(Ec2Wish { region, endpoints: endpoints(scene)?, credential }),
+    })
+}
+
+fn machine_pool(scene: &Scene, reference: &Reference, zone: Option<&str>) -> Result<Wish, Obstacle> {
+    let named = || format!("{} {}", reference.kind, reference.name);
+    let pool = scene.pool.as_ref().ok_or_else(|| Trouble::missing(format!("{} is not there", named())))?;
+    if pool.types.is_empty() {
+        let told = format!("{}: spec.awsLaunchTemplate.instanceType: must name a type", named());
+        return Err(Trouble::invalid(scene, told).into());
+    }
+    let names = pool.types.join(",");
+    let region = region(scene, None)?;
+    let credential = credential(scene, None)?;
+    Ok(Wish {
+        around: Around {
+            instance_type: names.clone(),
+            region: Some(region.to_string()),
+            zone: zone.map(str::to_owned),
+            root_gib: pool.root_gib,
+            windows: pool.windows,
+        },
+        table_name: names.into(),
+        types: pool.types.clone(),
+        arch: pool.arch,
         lookup: Lookup::Ec2(Ec2Wish { region, endpoints: endpoints(scene)?, credential }),
     })
 }
@@ -266,6 +306,8 @@ fn from_table(kind: &str, name: &str, zone: Option<&str>, windows: bool) -> Wish
     Wish {
         lookup: Lookup::Table,
         table_name: format!("{kind}.{name}").into(),
+        types: Vec::new(),
+        arch: None,
         around: Around { instance_type: name.to_owned(), zone: zone.map(str::to_owned), windows, ..Around::default() },
     }
 }

@@ -81,7 +81,7 @@ pub fn mount<C: Cloud>(
     config: Config,
     cloud: C,
 ) -> Result<Arc<Driver<Annotator<C>>>, manager::Error> {
-    let (world, config) = (World::follow(manager, config.metal)?, Arc::new(config));
+    let (world, config) = (World::follow(manager, config.metal, config.machine_pools)?, Arc::new(config));
     let (client, clock) = (manager.client().clone(), manager.clock().clone());
     let metrics = CapacityMetrics::register(manager.metrics());
     metrics.gate(config.machine_api_migration);

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use api::reasons::capacity::Reason;
+use api::views::TemplateStatus;
 use jiff::Timestamp;
 
 use crate::facts::GroupKey;
@@ -25,8 +26,16 @@ pub struct Memory {
     told: BTreeMap<Reason, (String, Timestamp)>,
     wrote: BTreeMap<Box<str>, Write>,
     truces: BTreeMap<Box<str>, Timestamp>,
+    /// What was said, or logged, of the template and of the whole group, and when.
+    said: BTreeMap<Saying, (u64, Timestamp)>,
     /// Whether the group was in trouble at the last pass.
     pub troubled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Saying {
+    Template,
+    Trial,
 }
 
 /// The last value we wrote to a key, and when we wrote the same again.
@@ -38,6 +47,10 @@ struct Write {
 }
 
 fn mark(value: Option<&str>) -> u64 {
+    digest(&value)
+}
+
+fn digest(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
@@ -72,6 +85,32 @@ impl Memory {
             let recent = write.again.iter().filter(|at| within(now, **at, FIGHT)).count();
             write.value == mark(value) && within(now, write.at, FIGHT) && recent + 1 >= ROUNDS
         })
+    }
+
+    /// Whether a template was described this way lately: whoever changed that, or refused it, has the word.
+    #[must_use]
+    pub fn described(&self, uid: &str, status: &TemplateStatus, now: Timestamp) -> bool {
+        self.repeats(Saying::Template, digest(&(uid, status)), now)
+    }
+
+    /// A template was described, or that was refused.
+    pub fn describe(&mut self, uid: &str, status: &TemplateStatus, now: Timestamp) {
+        self.said.insert(Saying::Template, (digest(&(uid, status)), now));
+    }
+
+    /// Whether these changes were logged lately, where changes are only logged.
+    #[must_use]
+    pub fn tried(&self, changes: &BTreeMap<String, Option<String>>, now: Timestamp) -> bool {
+        self.repeats(Saying::Trial, digest(changes), now)
+    }
+
+    /// These changes were logged.
+    pub fn try_out(&mut self, changes: &BTreeMap<String, Option<String>>, now: Timestamp) {
+        self.said.insert(Saying::Trial, (digest(changes), now));
+    }
+
+    fn repeats(&self, saying: Saying, digest: u64, now: Timestamp) -> bool {
+        self.said.get(&saying).is_some_and(|(said, at)| *said == digest && within(now, *at, SILENCE))
     }
 
     /// Whether a key is left alone at present.
@@ -110,7 +149,12 @@ impl Memory {
     fn fade(&mut self, now: Timestamp) -> bool {
         self.wrote.retain(|_, write| within(now, write.at, FIGHT));
         self.truces.retain(|_, until| now < *until);
-        self.troubled || !self.wrote.is_empty() || !self.truces.is_empty() || !self.told.is_empty()
+        self.said.retain(|_, (_, at)| within(now, *at, SILENCE));
+        self.troubled
+            || !self.said.is_empty()
+            || !self.wrote.is_empty()
+            || !self.truces.is_empty()
+            || !self.told.is_empty()
     }
 }
 

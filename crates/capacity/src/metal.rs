@@ -1,7 +1,7 @@
 //! What a machine on bare metal offers: the least that any host behind a template's selector has.
 
-use std::collections::BTreeMap;
-
+use api::own::HostSelector;
+use api::selector::Selector;
 use serde_json::Value;
 
 use crate::facts::{HostFacts, HostUse};
@@ -16,77 +16,37 @@ pub enum MetalFault {
         /// Where.
         path: String,
         /// What it should be.
-        rule: &'static str,
+        rule: String,
     },
     /// No host behind the selector was inspected.
     #[error("no inspected host fits the selector")]
     NoHost,
 }
 
-type Labels = BTreeMap<Box<str>, Box<str>>;
-
-/// One condition of a selector.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Term {
-    In(String, Vec<String>),
-    NotIn(String, Vec<String>),
-    Exists(String),
-    Absent(String),
+/// Reads a selector; null takes any host.
+fn read(selector: &Value) -> Result<(Selector, Option<String>), MetalFault> {
+    let fault = |path: String, rule: String| MetalFault::Selector { path, rule };
+    if selector.is_null() {
+        return Ok((Selector::default(), None));
+    }
+    let selector: HostSelector =
+        serde_json::from_value(selector.clone()).map_err(|error| fault(String::new(), error.to_string()))?;
+    let terms = Selector::read(&selector).map_err(|faults| {
+        let first = faults.into_iter().next();
+        first.map_or_else(
+            || fault(String::new(), "cannot be read".to_owned()),
+            |f| fault(format!(".{}", f.path), f.problem),
+        )
+    })?;
+    Ok((terms, selector.in_namespace.filter(|name| !name.is_empty())))
 }
 
-impl Term {
-    fn fits(&self, labels: &Labels) -> bool {
-        let has = |key: &str, values: &[String]| {
-            labels.get(key).is_some_and(|found| values.iter().any(|value| value.as_str() == found.as_ref()))
-        };
-        match self {
-            Self::In(key, values) => has(key, values),
-            Self::NotIn(key, values) => !has(key, values),
-            Self::Exists(key) => labels.contains_key(key.as_str()),
-            Self::Absent(key) => !labels.contains_key(key.as_str()),
-        }
-    }
-}
-
-fn terms(selector: &Value) -> Result<Vec<Term>, MetalFault> {
-    let fault = |path: String, rule| MetalFault::Selector { path, rule };
-    let mut terms = Vec::new();
-    match selector.get("matchLabels") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(labels)) => {
-            for (key, value) in labels {
-                let value = value.as_str().ok_or_else(|| fault(format!(".matchLabels.{key}"), "must be a text"))?;
-                terms.push(Term::In(key.clone(), vec![value.to_owned()]));
-            }
-        }
-        Some(_) => return Err(fault(".matchLabels".to_owned(), "must be a map")),
-    }
-    let expressions = match selector.get("matchExpressions") {
-        None | Some(Value::Null) => return Ok(terms),
-        Some(Value::Array(expressions)) => expressions,
-        Some(_) => return Err(fault(".matchExpressions".to_owned(), "must be a list")),
-    };
-    for (number, expression) in expressions.iter().enumerate() {
-        let path = format!(".matchExpressions[{number}]");
-        let key = expression.get("key").and_then(Value::as_str).filter(|key| !key.is_empty());
-        let key = key.ok_or_else(|| fault(format!("{path}.key"), "must name a label"))?.to_owned();
-        let values: Vec<String> = match expression.get("values") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            Some(_) => return Err(fault(format!("{path}.values"), "must be a list")),
-        };
-        let operator = expression.get("operator").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
-        let term = match operator.as_str() {
-            "in" | "=" | "==" if !values.is_empty() => Term::In(key, values),
-            "notin" | "!=" if !values.is_empty() => Term::NotIn(key, values),
-            "exists" => Term::Exists(key),
-            "doesnotexist" | "!" => Term::Absent(key),
-            "in" | "=" | "==" | "notin" | "!=" => return Err(fault(format!("{path}.values"), "must not be empty")),
-            _ => return Err(fault(format!("{path}.operator"), "must be In, NotIn, Exists or DoesNotExist")),
-        };
-        terms.push(term);
-    }
-    Ok(terms)
+/// The only namespace that a selector takes hosts of, if it names one.
+///
+/// # Errors
+/// When the selector cannot be read.
+pub fn namespace(selector: &Value) -> Result<Option<String>, MetalFault> {
+    read(selector).map(|(_, namespace)| namespace)
 }
 
 /// What any machine behind a selector offers at least: of hosts that can be had, or else of those in use.
@@ -94,10 +54,10 @@ fn terms(selector: &Value) -> Result<Vec<Term>, MetalFault> {
 /// # Errors
 /// When the selector cannot be read or no inspected host fits.
 pub fn offer<'a>(selector: &Value, hosts: impl Iterator<Item = &'a HostFacts> + Clone) -> Result<Offer, MetalFault> {
-    let terms = terms(selector)?;
+    let (terms, _) = read(selector)?;
     let of = |wanted: HostUse| {
         let terms = &terms;
-        let fits = move |host: &&HostFacts| host.used == wanted && terms.iter().all(|term| term.fits(&host.labels));
+        let fits = move |host: &&HostFacts| host.used == wanted && terms.fits(&host.labels());
         hosts.clone().filter(fits).filter_map(|host| host.hardware.as_ref())
     };
     let used = if of(HostUse::Free).next().is_some() { HostUse::Free } else { HostUse::Taken };
@@ -128,6 +88,7 @@ pub fn offer<'a>(selector: &Value, hosts: impl Iterator<Item = &'a HostFacts> + 
 
 #[cfg(test)]
 mod tests {
+    use api::names::claims::{CPU_COUNT_LABEL, HOST_NAME_LABEL};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -136,9 +97,17 @@ mod tests {
 
     fn host(label: &str, used: HostUse, cpus: u64, arch: Option<Arch>) -> HostFacts {
         HostFacts {
+            name: label.into(),
             labels: [("size".into(), label.into())].into(),
             used,
-            hardware: Some(Hardware { cpus, memory_mib: cpus * 1024, root_gib: Some(cpus * 10), arch }),
+            hardware: Some(Hardware {
+                cpus,
+                memory_mib: cpus * 1024,
+                root_gib: Some(cpus * 10),
+                arch,
+                machine: None,
+                nics: 1,
+            }),
         }
     }
 
@@ -178,11 +147,14 @@ mod tests {
             (json!({"key": "rack", "operator": "Exists"}), false),
             (json!({"key": "rack", "operator": "DoesNotExist"}), true),
             (json!({"key": "size", "operator": "!"}), false),
+            (json!({"key": CPU_COUNT_LABEL, "operator": "gt", "values": ["3"]}), true),
+            (json!({"key": HOST_NAME_LABEL, "operator": "=", "values": ["b"]}), false),
         ] {
             assert_eq!(fits(expression.clone()).is_ok(), taken, "{expression}");
         }
         for (expression, path) in [
-            (json!({"key": "size", "operator": "gt", "values": ["1"]}), "[0].operator"),
+            (json!({"key": "size", "operator": "near", "values": ["1"]}), "[0].operator"),
+            (json!({"key": "size", "operator": "gt", "values": ["a"]}), "[0].values"),
             (json!({"key": "size", "operator": "In"}), "[0].values"),
             (json!({"operator": "In", "values": ["a"]}), "[0].key"),
         ] {

@@ -200,7 +200,7 @@ struct Overrides(Arc<Mutex<HashMap<GroupKey, usize>>>);
 
 impl Collector for Overrides {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
-        let mut counts = [GroupKind::OpenShiftSet, GroupKind::Deployment, GroupKind::Set].map(|kind| (kind, 0_i64));
+        let mut counts = GroupKind::ALL.map(|kind| (kind, 0_i64));
         for (key, count) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             for (kind, sum) in &mut counts {
                 if *kind == key.kind {

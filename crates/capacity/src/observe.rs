@@ -15,16 +15,21 @@ use tokio::time::Instant;
 
 use crate::cloud::{Cloud, Door};
 use crate::config::Config;
-use crate::decide::{Snapshot, Standing};
-use crate::facts::{GroupFacts, GroupKey, GroupKind, HostFacts, METAL, MachineApi, PlaceFacts, Shape, World};
-use crate::judge::{Credential, Ec2Wish, Judgement, Lookup, Scene, Wish, judge};
+use crate::decide::{Sight, Snapshot, Standing};
+use crate::facts::{GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, MachineApi, POOL, PlaceFacts, Shape, World};
+use crate::goal::{Profile, left};
+use crate::judge::{Credential, Ec2Wish, Judgement, Lookup, Scene, Skip, Wish, judge};
 use crate::metal::{self, MetalFault};
 use crate::names::MACHINE_API_NAMESPACE;
 use crate::near::nearest;
+use crate::offer::Offer;
 use crate::record::Record;
 use crate::room::{Annotator, BUNDLE, Error, Seeing, read};
-use crate::shelf::{Found, Place};
+use crate::shelf::{Found, Place, System};
 use crate::status::Trouble;
+
+/// The kind of claims on bare-metal hosts.
+const HOSTS: &str = "baremetal";
 
 impl<C: Cloud> Annotator<C> {
     /// The group and its version, from the index.
@@ -33,6 +38,10 @@ impl<C: Cloud> Annotator<C> {
             GroupKind::OpenShiftSet => seen(&self.world.openshift_sets, &key.key),
             GroupKind::Deployment => seen(&self.world.deployments, &key.key),
             GroupKind::Set => seen(&self.world.sets, &key.key),
+            GroupKind::Pool => match &self.world.pools {
+                Some(pools) => seen(&pools.groups, &key.key),
+                None => Ok(None),
+            },
         }
     }
 
@@ -71,31 +80,28 @@ impl<C: Cloud> Annotator<C> {
         let Some(metal) = &self.world.metal else {
             return stuck(Trouble::missing("bare metal is not followed".to_owned()));
         };
-        let Some(selector) = at(&metal.templates, key) else {
+        let Some(template) = at(&metal.templates, key) else {
             return stuck(Trouble::missing(format!("{METAL} {} is not there", key.name())));
         };
-        let hosts: Vec<HostFacts> = metal
-            .hosts
-            .by("namespace", key.namespace().unwrap_or_default())
-            .into_iter()
-            .map(|(host, facts)| {
-                let mut facts = HostFacts::clone(&facts);
-                if facts.hardware.is_none() {
-                    facts.hardware = at(&metal.hardware, &host).and_then(|found| Option::clone(&found));
-                }
-                facts
-            })
-            .collect();
-        match metal::offer(&selector, hosts.iter()) {
-            Ok(offer) => Standing::Known { offer: Arc::new(offer), around: wish.around.clone(), again: None },
-            Err(MetalFault::NoHost) => {
-                let place = format!("namespace {}", key.namespace().unwrap_or_default());
-                stuck(Trouble::no_host(key.name(), &place))
+        let namespace = key.namespace().unwrap_or_default();
+        let found = match template.kind.as_deref() {
+            None => Ok((metal.hosts_of(namespace), format!("namespace {namespace}"))),
+            Some(HOSTS) => metal::namespace(&template.selector).map(|only| {
+                let hosts = metal.hosts_for(namespace, only.as_deref(), self.config.claims);
+                (hosts, format!("namespaces that are open to claims of {namespace}"))
+            }),
+            Some(other) => return Standing::Skipped(Skip::OtherProvider(format!("{METAL} of kind {other}").into())),
+        };
+        let offer = found.and_then(|(hosts, place)| match metal::offer(&template.selector, hosts.iter()) {
+            Err(MetalFault::NoHost) => Ok(stuck(Trouble::no_host(key.name(), &place))),
+            offer => {
+                offer.map(|offer| Standing::Known { offer: Arc::new(offer), around: wish.around.clone(), again: None })
             }
-            Err(fault) => stuck(Trouble::missing(format!("{METAL} {}: {fault}", key.name()))),
-        }
+        });
+        offer.unwrap_or_else(|fault| stuck(Trouble::missing(format!("{METAL} {}: {fault}", key.name()))))
     }
 
+    /// What every type of a group offers: the least of them all.
     async fn ask_ec2(
         &self,
         key: &GroupKey,
@@ -104,8 +110,36 @@ impl<C: Cloud> Annotator<C> {
         wish: &Wish,
         now: Timestamp,
     ) -> Result<Standing, Error> {
+        let (mut offers, mut soonest) = (Vec::new(), None::<Timestamp>);
+        for name in &wish.types {
+            match self.ask_type(key, group, ec2, wish, name, now).await? {
+                Standing::Known { offer, again, .. } => {
+                    offers.push(offer);
+                    soonest = soonest.into_iter().chain(again).min();
+                }
+                other => return Ok(other),
+            }
+        }
+        let offer = match (offers.as_slice(), wish.arch) {
+            ([only], None) => Arc::clone(only),
+            (all, arch) => {
+                let Some(least) = Offer::least(all.iter().map(AsRef::as_ref)) else { return Ok(Standing::Asking) };
+                Arc::new(Offer { arch: arch.or(least.arch), assumed: least.assumed && arch.is_none(), ..least })
+            }
+        };
+        Ok(Standing::Known { offer, around: wish.around.clone(), again: soonest })
+    }
+
+    async fn ask_type(
+        &self,
+        key: &GroupKey,
+        group: &GroupFacts,
+        ec2: &Ec2Wish,
+        wish: &Wish,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<Standing, Error> {
         let place = place(ec2);
-        let name = wish.around.instance_type.as_str();
         let found = self.catalogue.find(&place, name, key);
         Ok(match found {
             Found::Known { offer, errand, again, .. } => {
@@ -147,6 +181,35 @@ impl<C: Cloud> Annotator<C> {
                 Standing::Stuck { trouble, again: Some(self.wall(again, now)) }
             }
         })
+    }
+
+    /// Whether an image is one of Windows; `None` while the cloud is being asked.
+    async fn ask_image(&self, key: &GroupKey, ec2: &Ec2Wish, image: &str) -> Result<Option<bool>, Error> {
+        Ok(match self.catalogue.image(&place(ec2), image, key) {
+            System::Known(windows) => Some(windows),
+            System::Wait => None,
+            System::Ask(errand) => match self.door(ec2).await? {
+                Ok(door) => {
+                    self.catalogue.send(errand, door, Some(key));
+                    None
+                }
+                // Whoever lacks credentials hears of it by the type.
+                Err(_) => Some(false),
+            },
+        })
+    }
+
+    /// A machine of which everything is kept from pods is no machine to plan with.
+    fn with_headroom(&self, key: &GroupKey, standing: Standing) -> Standing {
+        match &standing {
+            Standing::Known { offer, around, .. }
+                if Profile::of(self.config.keys, key.kind.is_machine_api()).upstream
+                    && left(offer, self.config.headroom).is_none() =>
+            {
+                Standing::Stuck { trouble: Trouble::nothing_left(&around.instance_type), again: None }
+            }
+            _ => standing,
+        }
     }
 
     /// A monotonic time as the driver counts.
@@ -197,23 +260,35 @@ impl<C: Cloud> Annotator<C> {
             return Ok(None);
         };
         let scene = self.scene(key, &group);
-        let deferred = self.config.defer_to_template
-            && scene.template.as_ref().is_some_and(|template| crate::template::says_everything(&template.status));
+        let mut template = scene.template.clone().zip(group.reference()).map(|(facts, reference)| Sight {
+            key: ObjectKey::namespaced(key.key.namespace().unwrap_or_default(), reference.name.clone()),
+            windows: facts.image.is_none().then_some(false),
+            facts,
+        });
         let standing = match judge(&scene) {
             Judgement::Skip(skip) => {
                 tracing::trace!(object = %key, reason = %skip, "left alone");
                 Standing::Skipped(skip)
             }
             Judgement::Stuck(trouble) => Standing::Stuck { trouble, again: None },
-            Judgement::Wants(wish) => self.look_up(key, &group, wish, now).await?,
+            Judgement::Wants(wish) => {
+                if let (Some(template), Lookup::Ec2(ec2), true) =
+                    (&mut template, &wish.lookup, self.config.template_status)
+                    && let Some(image) = template.facts.image.as_deref()
+                {
+                    template.windows = self.ask_image(key, ec2, image).await?;
+                }
+                self.look_up(key, &group, wish, now).await?
+            }
         };
+        let standing = self.with_headroom(key, standing);
         let memory = self.memories().of(key);
         if matches!(standing, Standing::Skipped(_)) {
             self.memories().recover(key);
         }
         let machine_api = key.kind.is_machine_api();
         let config = Arc::clone(&self.config);
-        let snapshot = Snapshot { machine_api, group, standing, deferred, memory, config, now };
+        let snapshot = Snapshot { machine_api, group, standing, template, memory, config, now };
         self.count(key, &snapshot);
         Ok(Some(Seeing { key: key.clone(), snapshot, version }))
     }
@@ -238,6 +313,14 @@ pub fn scene(world: &World, key: &GroupKey, group: &Arc<GroupFacts>, config: &Ar
         references.filter_map(|reference| place_of(world, namespace, reference)).find_map(|place| place.region.clone())
     });
     let template = group.reference().filter(|r| r.kind.as_ref() == "AWSMachineTemplate" && r.elsewhere.is_none());
+    let pool = group.reference().filter(|reference| reference.elsewhere.is_none()).and_then(|reference| {
+        let (pools, key) = (world.pools.as_ref()?, ObjectKey::namespaced(namespace, reference.name.clone()));
+        match reference.kind.as_ref() {
+            POOL => at(&pools.scaling, &key),
+            MANAGED_POOL => at(&pools.managed, &key),
+            _ => None,
+        }
+    });
     let twin = (key.kind == GroupKind::Set)
         .then(|| at(&world.openshift_sets, &ObjectKey::namespaced(MACHINE_API_NAMESPACE, key.key.name())))
         .flatten()
@@ -251,6 +334,7 @@ pub fn scene(world: &World, key: &GroupKey, group: &Arc<GroupFacts>, config: &Ar
         cluster,
         cluster_region: region,
         template: template.and_then(|r| at(&world.templates, &ObjectKey::namespaced(namespace, r.name.clone()))),
+        pool,
         infrastructure: at(&world.infrastructures, &ObjectKey::cluster_scoped("cluster")),
         twin,
         config: Arc::clone(config),

@@ -121,7 +121,7 @@ impl Disk {
 }
 
 /// What one machine offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// Processors.
     pub vcpus: u64,
@@ -193,6 +193,36 @@ impl Offer {
                 .then(|| (facts.interfaces.into(), facts.ipv4_per_interface.into())),
             windows: None,
         }
+    }
+
+    /// The least that any of several offers: what whoever gets one of them can rely on.
+    #[must_use]
+    pub fn least<'a>(all: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        all.cloned().reduce(|one, other| {
+            let agreed = |a: Option<Accelerators>, b: Option<Accelerators>| match (a, b) {
+                (Some(a), Some(b)) if a.resource == b.resource => {
+                    Some(Accelerators { count: a.count.min(b.count), cores: a.cores.min(b.cores), ..a })
+                }
+                _ => None,
+            };
+            let disk = match (one.disk, other.disk) {
+                (Some(Disk::Gib(a)), Some(Disk::Gib(b))) => Some(Disk::Gib(a.min(b))),
+                (Some(Disk::Gb(a)), Some(Disk::Gb(b))) => Some(Disk::Gb(a.min(b))),
+                _ => None,
+            };
+            Self {
+                vcpus: one.vcpus.min(other.vcpus),
+                memory_mib: one.memory_mib.min(other.memory_mib),
+                accelerators: agreed(one.accelerators, other.accelerators),
+                gpus: one.gpus.min(other.gpus),
+                nvidia: one.nvidia.min(other.nvidia),
+                arch: one.arch.filter(|_| one.arch == other.arch),
+                assumed: one.assumed || other.assumed,
+                disk,
+                network: one.network.zip(other.network).map(|(a, b)| (a.0.min(b.0), a.1.min(b.1))),
+                windows: one.windows.filter(|_| one.windows == other.windows),
+            }
+        })
     }
 
     /// Whether figures are missing without which nobody can plan.
@@ -286,5 +316,21 @@ mod tests {
         assert!(!Offer::of_ec2(&plain()).is_incomplete());
         assert!(Offer::of_ec2(&TypeFacts { vcpus: 0, ..plain() }).is_incomplete());
         assert!(Offer::of_ec2(&TypeFacts { memory_mib: 0, ..plain() }).is_incomplete());
+    }
+
+    #[test]
+    fn of_several_types_the_least_counts_and_what_they_agree_on() {
+        let of = |vcpus, arch, gpus: Vec<Gpu>| {
+            Offer::of_ec2(&TypeFacts { vcpus, architectures: vec![arch], gpus, ..plain() })
+        };
+        let big = of(8, Architecture::X86_64, vec![gpu("NVIDIA", 4, 0)]);
+        let small = of(4, Architecture::X86_64, vec![gpu("NVIDIA", 1, 0)]);
+        let least = Offer::least([&big, &small].into_iter()).unwrap();
+        assert_eq!((least.vcpus, least.arch, least.accelerators.unwrap().count), (4, Some(Arch::Amd64), 1));
+        let other = of(16, Architecture::Arm64, vec![]);
+        let least = Offer::least([&big, &other].into_iter()).unwrap();
+        assert_eq!((least.vcpus, least.arch, least.accelerators, least.gpus), (8, None, None, 0));
+        assert_eq!(Offer::least([&big].into_iter()).as_ref(), Some(&big));
+        assert_eq!(Offer::least(std::iter::empty()), None);
     }
 }

@@ -53,6 +53,18 @@ impl Quantity {
         Some(Self(if negative { -nanos } else { nanos }))
     }
 
+    /// In thousandths, rounded up; `None` below zero and beyond reason.
+    #[must_use]
+    pub fn thousandths(self) -> Option<u64> {
+        u64::try_from(ceiling(self.0, NANO / 1000)?).ok()
+    }
+
+    /// In whole units, rounded up; `None` below zero and beyond reason.
+    #[must_use]
+    pub fn units(self) -> Option<u64> {
+        u64::try_from(ceiling(self.0, NANO)?).ok()
+    }
+
     /// Whether it is below zero.
     #[must_use]
     pub fn is_negative(self) -> bool {
@@ -64,6 +76,10 @@ impl Quantity {
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }
+}
+
+fn ceiling(nanos: i128, unit: i128) -> Option<i128> {
+    (nanos >= 0).then(|| nanos / unit + i128::from(nanos % unit != 0))
 }
 
 /// A suffix as a factor and a power of ten.

@@ -118,6 +118,9 @@ impl<C: Cloud> Annotator<C> {
             GroupKind::OpenShiftSet => self.world.openshift_sets.kind(),
             GroupKind::Deployment => self.world.deployments.kind(),
             GroupKind::Set => self.world.sets.kind(),
+            GroupKind::Pool => {
+                self.world.pools.as_ref().map_or_else(Kind::of::<api::views::MachinePool>, |pools| pools.groups.kind())
+            }
         }
     }
 
@@ -130,6 +133,9 @@ impl<C: Cloud> Annotator<C> {
             GroupKind::OpenShiftSet => self.world.openshift_sets.wrote(&key.key, version),
             GroupKind::Deployment => self.world.deployments.wrote(&key.key, version),
             GroupKind::Set => self.world.sets.wrote(&key.key, version),
+            GroupKind::Pool => {
+                self.world.pools.iter().for_each(|pools| pools.groups.wrote(&key.key, version));
+            }
         }
     }
 

@@ -37,6 +37,8 @@ pub enum Errand {
     Fill(Place),
     /// One type that is not in the list.
     Look(Place, Box<str>),
+    /// The system of an image.
+    Image(Place, Box<str>),
 }
 
 impl Errand {
@@ -44,7 +46,7 @@ impl Errand {
     #[must_use]
     pub fn place(&self) -> &Place {
         match self {
-            Self::Fill(place) | Self::Look(place, _) => place,
+            Self::Fill(place) | Self::Look(place, _) | Self::Image(place, _) => place,
         }
     }
 }
@@ -81,6 +83,17 @@ pub enum Found {
     },
 }
 
+/// What the shelf says about the system of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum System {
+    /// Whether it is Windows, as far as anybody could tell.
+    Known(bool),
+    /// The cloud must be asked first; whoever asks is woken when it has answered.
+    Ask(Errand),
+    /// The cloud is being asked; whoever asks is woken when it has answered.
+    Wait,
+}
+
 /// How the shelf behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -112,6 +125,13 @@ struct Miss {
     verdict: Result<Arc<[String]>, Refusal>,
 }
 
+/// An image that is being asked for, or its system: for good where the cloud said so, or else until a time.
+#[derive(Debug)]
+enum Image {
+    Asked,
+    Known { windows: bool, until: Option<Instant> },
+}
+
 #[derive(Debug)]
 struct Books<K> {
     types: BTreeMap<Box<str>, Arc<Offer>>,
@@ -121,6 +141,7 @@ struct Books<K> {
     flying: bool,
     looking: BTreeSet<Box<str>>,
     missing: BTreeMap<Box<str>, Miss>,
+    images: BTreeMap<Box<str>, Image>,
     waiting: BTreeSet<K>,
     used: u64,
 }
@@ -135,6 +156,7 @@ impl<K> Default for Books<K> {
             flying: false,
             looking: BTreeSet::new(),
             missing: BTreeMap::new(),
+            images: BTreeMap::new(),
             waiting: BTreeSet::new(),
             used: 0,
         }
@@ -216,6 +238,7 @@ impl<K: Ord + Clone> Shelf<K> {
         match errand {
             Errand::Fill(_) => !std::mem::replace(&mut books.flying, true),
             Errand::Look(_, name) => books.looking.insert(name.clone()),
+            Errand::Image(_, id) => !matches!(books.images.insert(id.clone(), Image::Asked), Some(Image::Asked)),
         }
     }
 
@@ -281,11 +304,37 @@ impl<K: Ord + Clone> Shelf<K> {
         std::mem::take(&mut books.waiting).into_iter().collect()
     }
 
+    /// What is known of an image; `who` is woken when there is more to know.
+    pub fn image(&mut self, place: &Place, id: &str, who: &K, now: Instant) -> System {
+        self.make_room(place);
+        let books = self.places.entry(place.clone()).or_default();
+        match books.images.get(id) {
+            Some(Image::Known { windows, until }) if until.is_none_or(|until| now < until) => System::Known(*windows),
+            Some(Image::Asked) => {
+                books.waiting.insert(who.clone());
+                System::Wait
+            }
+            _ => System::Ask(Errand::Image(place.clone(), id.into())),
+        }
+    }
+
+    /// An image has been asked for; `None` is no answer, and then it counts as none of Windows for a while.
+    pub fn pictured(&mut self, place: &Place, id: &str, windows: Option<bool>, now: Instant) -> Vec<K> {
+        let books = self.places.entry(place.clone()).or_default();
+        if books.images.len() > MISSES {
+            books.images.retain(|_, image| matches!(image, Image::Asked));
+        }
+        let until = if windows.is_some() { None } else { now.checked_add(NEGATIVE) };
+        books.images.insert(id.into(), Image::Known { windows: windows.unwrap_or(false), until });
+        std::mem::take(&mut books.waiting).into_iter().collect()
+    }
+
     /// Credentials, endpoints or trust have changed: what was refused may be tried again at once.
     pub fn forgive(&mut self) {
         for books in self.places.values_mut() {
             books.failure = None;
             books.missing.retain(|_, miss| miss.verdict.is_ok());
+            books.images.retain(|_, image| !matches!(image, Image::Known { until: Some(_), .. }));
         }
     }
 

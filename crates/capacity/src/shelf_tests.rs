@@ -207,10 +207,31 @@ proptest! {
                             let answer = match event { 3 => Ok(None), 4 => Ok(Some(offer(1))), _ => Err(throttled()) };
                             shelf.looked(at, name, answer, now);
                         }
+                        Errand::Image(at, id) => drop(shelf.pictured(at, id, (event == 3).then_some(true), now)),
                     }
                     prop_assert!(!flying.is_empty() || shelf.places.values().all(|books| books.waiting.is_empty()));
                 },
             }
         }
     }
+}
+
+#[test]
+fn the_system_of_an_image_is_asked_once_and_a_refusal_is_asked_again_later() {
+    let (mut shelf, at, now) = (Shelf::<u32>::new(Rules { ttl: DAY }), place("us-east-1"), Instant::now());
+    let System::Ask(errand) = shelf.image(&at, "ami-1", &1, now) else { panic!("nobody asked yet") };
+    assert!(shelf.begin(&errand, Some(&1)));
+    assert_eq!(shelf.image(&at, "ami-1", &2, now), System::Wait);
+    assert!(!shelf.begin(&errand, Some(&3)), "once for all who wait");
+    assert_eq!(shelf.pictured(&at, "ami-1", Some(true), now), [1, 2, 3]);
+    assert_eq!(shelf.image(&at, "ami-1", &1, now + DAY * 30), System::Known(true));
+
+    let System::Ask(errand) = shelf.image(&at, "ami-2", &1, now) else { panic!("nobody asked yet") };
+    assert!(shelf.begin(&errand, Some(&1)));
+    shelf.pictured(&at, "ami-2", None, now);
+    assert_eq!(shelf.image(&at, "ami-2", &1, now), System::Known(false));
+    assert!(matches!(shelf.image(&at, "ami-2", &1, now + NEGATIVE), System::Ask(_)));
+    shelf.pictured(&at, "ami-2", None, now);
+    shelf.forgive();
+    assert!(matches!(shelf.image(&at, "ami-2", &1, now), System::Ask(_)), "other credentials may be told");
 }

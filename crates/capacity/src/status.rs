@@ -77,6 +77,15 @@ impl Trouble {
         Self { reason: Reason::FailedUpdate, message, outlook: Outlook::UnknownType }
     }
 
+    /// What the flags keep from pods is more than a type has.
+    #[must_use]
+    pub fn nothing_left(name: &str) -> Self {
+        let message = format!(
+            "instance type {name:?}: --reserved and --memory-overhead-percent leave nothing of its processors or memory"
+        );
+        Self { reason: Reason::FailedUpdate, message, outlook: Outlook::Incomplete }
+    }
+
     /// The catalogue does not say how many processors or how much memory a type has.
     #[must_use]
     pub fn incomplete(name: &str, place: &str) -> Self {

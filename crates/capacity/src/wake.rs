@@ -15,7 +15,9 @@ use tokio::sync::mpsc;
 use crate::catalogue::Catalogue;
 use crate::cloud::Cloud;
 use crate::config::Config;
-use crate::facts::{GroupFacts, GroupKey, GroupKind, METAL, Shape, World, place_value, template_value};
+use crate::facts::{
+    GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, POOL, Shape, World, place_value, template_value,
+};
 use crate::lone;
 use crate::names::{CLUSTER_API_NAMESPACE, MACHINE_API_NAMESPACE};
 use crate::room::BUNDLE;
@@ -46,6 +48,9 @@ fn by(world: &World, work: &Queue, index: &str, value: &str) {
     add(work, GroupKind::OpenShiftSet, found(&world.openshift_sets, index, value));
     add(work, GroupKind::Deployment, found(&world.deployments, index, value));
     add(work, GroupKind::Set, found(&world.sets, index, value));
+    if let Some(pools) = &world.pools {
+        add(work, GroupKind::Pool, found(&pools.groups, index, value));
+    }
 }
 
 /// Wakes groups when they change, or anything they depend on does.
@@ -78,11 +83,26 @@ pub fn groups(world: &World, work: &Queue) {
     place(&world.aws_clusters, world, work, "AWSCluster");
     place(&world.managed_planes, world, work, "AWSManagedControlPlane");
     place(&world.rosa_planes, world, work, "ROSAControlPlane");
+    if let Some(pools) = &world.pools {
+        own(&pools.groups, work, GroupKind::Pool);
+        let (all, queue) = (world.clone(), Arc::clone(work));
+        pools.scaling.observe(move |delta| by(&all, &queue, "template", &template_value(POOL, &delta.key)));
+        let (all, queue) = (world.clone(), Arc::clone(work));
+        pools.managed.observe(move |delta| by(&all, &queue, "template", &template_value(MANAGED_POOL, &delta.key)));
+    }
     if let Some(metal) = &world.metal {
         let (all, queue) = (world.clone(), Arc::clone(work));
         metal.templates.observe(move |delta| by(&all, &queue, "template", &template_value(METAL, &delta.key)));
         hosts(&metal.hosts, world, work);
         hosts(&metal.hardware, world, work);
+        let (all, queue, named) = (world.clone(), Arc::clone(work), metal.clone());
+        metal.policies.observe(move |delta| {
+            for policy in delta.old.iter().chain(&delta.new) {
+                named.tenants(policy).iter().for_each(|tenant| by(&all, &queue, "metal", tenant));
+            }
+        });
+        let (all, queue) = (world.clone(), Arc::clone(work));
+        metal.spaces.observe(move |delta| by(&all, &queue, "metal", delta.key.name()));
     }
     let (all, queue) = (world.clone(), Arc::clone(work));
     world.infrastructures.observe(move |_| add_all(&all, &queue));
@@ -93,10 +113,15 @@ fn own<P: Project>(feed: &Feed<P>, work: &Queue, kind: GroupKind) {
     feed.observe(move |delta| queue.add_now(GroupKey { kind, key: delta.key.clone() }, Priority::Urgent));
 }
 
-/// Wakes the groups on bare metal in the namespace of a host.
+/// Wakes the groups on bare metal in the namespace of a host, and in those that its policies admit.
 fn hosts<P: Project>(feed: &Feed<P>, world: &World, work: &Queue) {
     let (all, queue) = (world.clone(), Arc::clone(work));
-    feed.observe(move |delta| by(&all, &queue, "metal", delta.key.namespace().unwrap_or_default()));
+    feed.observe(move |delta| {
+        let namespace = delta.key.namespace().unwrap_or_default();
+        by(&all, &queue, "metal", namespace);
+        let tenants = all.metal.as_ref().map(|metal| metal.tenants_of(namespace)).unwrap_or_default();
+        tenants.iter().filter(|tenant| ***tenant != *namespace).for_each(|tenant| by(&all, &queue, "metal", tenant));
+    });
 }
 
 /// Wakes the groups of the clusters that name a place.

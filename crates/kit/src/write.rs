@@ -178,18 +178,23 @@ impl Writer {
         self.report(target, status, Some(based_on)).await
     }
 
+    /// Applies status fields of a foreign object that nobody else says otherwise; whoever owns one of them with another
+    /// value keeps it.
+    ///
+    /// # Errors
+    /// `Changed` when somebody else owns one of the fields, or the object is gone or is another incarnation.
+    pub async fn offer_status(&self, target: &Target, status: &impl Serialize) -> Result<Version, Error> {
+        let body = status_body(target, status);
+        self.patch("describe", target, Some("status"), &Patch::Apply(without_nulls(body)), false).await
+    }
+
     async fn report(
         &self,
         target: &Target,
         status: &impl Serialize,
         based_on: Option<&Version>,
     ) -> Result<Version, Error> {
-        let mut body = json!({
-            "apiVersion": target.kind.api_version(),
-            "kind": target.kind.kind,
-            "metadata": { "name": target.key.name(), "namespace": target.key.namespace(), "uid": target.uid },
-            "status": status,
-        });
+        let mut body = status_body(target, status);
         if let Some(version) = based_on {
             set_metadata(&mut body, "resourceVersion", &version.resource_version);
         }
@@ -379,6 +384,15 @@ fn guarded(target: &Target, operations: Vec<PatchOperation>) -> Patch<Value> {
     let mut all = vec![test("/metadata/uid", json!(target.uid))];
     all.extend(operations);
     Patch::Json(Operations(all))
+}
+
+fn status_body(target: &Target, status: &impl Serialize) -> Value {
+    json!({
+        "apiVersion": target.kind.api_version(),
+        "kind": target.kind.kind,
+        "metadata": { "name": target.key.name(), "namespace": target.key.namespace(), "uid": target.uid },
+        "status": status,
+    })
 }
 
 fn set_metadata(body: &mut Value, field: &str, value: &str) {

@@ -43,7 +43,7 @@ pub struct AwsTemplateSpec {
 }
 
 /// What a machine template says about the nodes that come of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "RawTemplateStatus")]
 pub struct TemplateStatus {
     /// Quantities by resource, as text.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::aws_provider::INFRASTRUCTURE_GROUP;
-use super::soft::{or_default, soft_structs};
+use super::soft::{or_default, soft_structs, text};
 use crate::meta::lean_meta;
 
 /// What machines on bare-metal hosts look like.
@@ -16,6 +16,8 @@ pub struct Metal3MachineTemplate {
     pub metadata: ObjectMeta,
     /// Which hosts are taken, exactly as it came; null takes any.
     pub host_selector: Value,
+    /// The kind of claim that machines are made of; without one, hosts are taken directly.
+    pub kind: Option<String>,
 }
 
 crate::view! { Metal3MachineTemplate, group: INFRASTRUCTURE_GROUP, versions: ["v1beta2", "v1beta1"], plural: "metal3machinetemplates", scope: Namespaced }
@@ -45,13 +47,16 @@ struct RawInner {
 struct RawMachine {
     #[serde(default)]
     host_selector: Value,
+    #[serde(default, deserialize_with = "text")]
+    kind: Option<String>,
 }
 
 soft_structs!(RawSpec, RawInner, RawMachine);
 
 impl From<RawTemplate> for Metal3MachineTemplate {
     fn from(raw: RawTemplate) -> Self {
-        Self { metadata: raw.metadata, host_selector: raw.spec.template.spec.host_selector }
+        let machine = raw.spec.template.spec;
+        Self { metadata: raw.metadata, host_selector: machine.host_selector, kind: machine.kind }
     }
 }
 
@@ -63,9 +68,10 @@ mod tests {
     #[test]
     fn the_selector_is_kept_as_it_came_and_absent_reads_as_any() {
         let selector = json!({"matchLabels": {"a": "b"}});
-        let wire = json!({"spec": {"template": {"spec": {"image": {}, "hostSelector": selector}}}});
+        let wire =
+            json!({"spec": {"template": {"spec": {"image": {}, "hostSelector": selector, "kind": "baremetal"}}}});
         let template: Metal3MachineTemplate = serde_json::from_value(wire).unwrap();
-        assert_eq!(template.host_selector, selector);
+        assert_eq!((template.host_selector, template.kind.as_deref()), (selector, Some("baremetal")));
         for wire in [json!({}), json!({"spec": []})] {
             let template: Metal3MachineTemplate = serde_json::from_value(wire).unwrap();
             assert_eq!(template.host_selector, Value::Null);

@@ -9,6 +9,7 @@
 
 mod aws_cluster;
 mod aws_identity;
+mod aws_pool;
 mod aws_provider;
 mod bare_metal_host;
 mod cluster;
@@ -28,6 +29,7 @@ pub use aws_identity::{
     AWSClusterControllerIdentity, AWSClusterRoleIdentity, AWSClusterStaticIdentity, AllowedNamespaces,
     ControllerIdentitySpec, NamespaceTerm, RoleIdentitySpec, StaticIdentitySpec,
 };
+pub use aws_pool::{AWSMachinePool, AWSManagedMachinePool, AwsPoolSpec};
 pub use aws_provider::{
     AWSMachineTemplate, AWSManagedControlPlane, AwsIdentityRef, AwsPlaceSpec, AwsTemplateSpec, CONTROL_PLANE_GROUP,
     INFRASTRUCTURE_GROUP, ROSAControlPlane, TemplateStatus,

@@ -6,7 +6,7 @@ use std::fmt;
 use api::key::ObjectKey;
 use api::meta::{ObjectMeta, annotation_owners};
 use api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, WATCH_FILTER_LABEL, field_manager};
-use api::views::{MachineDeployment, MachineGroupSpec, MachineSet, OpenShiftMachineSet};
+use api::views::{MachineDeployment, MachineGroupSpec, MachinePool, MachineSet, OpenShiftMachineSet, Taint};
 use kit::feed::Project;
 
 use super::provider::{Provider, provider};
@@ -25,6 +25,13 @@ pub enum GroupKind {
     Deployment,
     /// A MachineSet of Cluster API.
     Set,
+    /// A MachinePool of Cluster API.
+    Pool,
+}
+
+impl GroupKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::OpenShiftSet, Self::Deployment, Self::Set, Self::Pool];
 }
 
 impl GroupKind {
@@ -34,6 +41,7 @@ impl GroupKind {
         match self {
             Self::OpenShiftSet | Self::Set => "MachineSet",
             Self::Deployment => "MachineDeployment",
+            Self::Pool => "MachinePool",
         }
     }
 
@@ -44,6 +52,7 @@ impl GroupKind {
             Self::OpenShiftSet => "machineset.machine.openshift.io",
             Self::Deployment => "machinedeployment.cluster.x-k8s.io",
             Self::Set => "machineset.cluster.x-k8s.io",
+            Self::Pool => "machinepool.cluster.x-k8s.io",
         }
     }
 
@@ -88,6 +97,10 @@ pub struct GroupFacts {
     pub declared: BTreeSet<Box<str>>,
     /// Who else wrote a key.
     pub writers: BTreeMap<Box<str>, Box<str>>,
+    /// Labels of the template that Cluster API carries over to nodes.
+    pub node_labels: BTreeMap<Box<str>, Box<str>>,
+    /// Taints of the template, as cluster-autoscaler reads them; empty without any.
+    pub taints: Box<str>,
     /// Whether nodes will carry the label by which a loading accelerator is known.
     pub accelerator_label: bool,
     /// What its machines are made of.
@@ -169,6 +182,7 @@ impl GroupFacts {
             annotations: annotations.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
             accelerator_label: node_labels.contains_key(ACCELERATOR),
             shape,
+            ..Self::default()
         }
     }
 
@@ -191,19 +205,26 @@ impl GroupFacts {
     #[must_use]
     pub fn of_cluster_api(meta: ObjectMeta, spec: MachineGroupSpec) -> Self {
         let label = meta.labels.as_ref().and_then(|labels| labels.get(CLUSTER_NAME_LABEL));
-        let machine = spec.template.spec;
-        let elsewhere = machine.infrastructure_namespace.filter(|named| meta.namespace.as_ref() != Some(named));
+        let machine = &spec.template.spec;
+        let elsewhere =
+            machine.infrastructure_namespace.as_ref().filter(|named| meta.namespace.as_ref() != Some(*named));
         let shape = Shape::ClusterApi {
             cluster: spec.cluster_name.as_ref().or(label).map(|name| name.as_str().into()),
-            reference: machine.infrastructure_ref.map(|reference| Reference {
-                group: reference.group.into(),
-                kind: reference.kind.into(),
-                name: reference.name.into(),
-                elsewhere: elsewhere.map(Into::into),
+            reference: machine.infrastructure_ref.as_ref().map(|reference| Reference {
+                group: reference.group.as_str().into(),
+                kind: reference.kind.as_str().into(),
+                name: reference.name.as_str().into(),
+                elsewhere: elsewhere.map(|named| named.as_str().into()),
             }),
-            zone: machine.failure_domain.map(Into::into),
+            zone: machine.failure_domain.as_deref().map(Into::into),
         };
-        Self::of(meta, shape, &spec.template.labels)
+        let labels = &spec.template.labels;
+        let reaching = labels.iter().filter(|(key, _)| reaches_nodes(key));
+        Self {
+            node_labels: reaching.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+            taints: taints(&machine.taints).into(),
+            ..Self::of(meta, shape, labels)
+        }
     }
 
     /// The value of an annotation.
@@ -257,6 +278,26 @@ impl GroupFacts {
     }
 }
 
+/// Whether Cluster API carries a label of machines over to their nodes.
+fn reaches_nodes(key: &str) -> bool {
+    let domain = key.split('/').next().unwrap_or_default();
+    let below = |parent: &str| domain == parent || domain.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'));
+    domain == "node-role.kubernetes.io" || below("node-restriction.kubernetes.io") || below("node.cluster.x-k8s.io")
+}
+
+/// Taints as cluster-autoscaler reads them; one with an effect that it does not know would cost it the whole list.
+fn taints(all: &[Taint]) -> String {
+    let known = |taint: &&Taint| {
+        !taint.key.is_empty() && ["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&taint.effect.as_str())
+    };
+    let text = |taint: &Taint| {
+        let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+        format!("{}{value}:{}", taint.key, taint.effect)
+    };
+    let sorted: BTreeSet<String> = all.iter().filter(known).map(text).collect();
+    sorted.into_iter().collect::<Vec<_>>().join(",")
+}
+
 /// The indexes of every kind of group.
 const INDEXES: &[&str] = &["template", "cluster", "secret", "metal"];
 
@@ -286,37 +327,72 @@ impl Project for OpenShiftSets {
     }
 }
 
-/// MachineDeployments of Cluster API.
-pub struct Deployments;
+/// The kinds of groups of Cluster API differ in name only.
+macro_rules! groups {
+    ($($(#[$doc:meta])* $groups:ident of $source:ident;)+) => {$(
+        $(#[$doc])*
+        pub struct $groups;
 
-impl Project for Deployments {
-    type Source = MachineDeployment;
-    type Slim = GroupFacts;
-    const INDEXES: &'static [&'static str] = INDEXES;
+        impl Project for $groups {
+            type Source = $source;
+            type Slim = GroupFacts;
+            const INDEXES: &'static [&'static str] = INDEXES;
 
-    fn slim(source: MachineDeployment) -> GroupFacts {
-        GroupFacts::of_cluster_api(source.metadata, source.spec)
-    }
+            fn slim(source: $source) -> GroupFacts {
+                GroupFacts::of_cluster_api(source.metadata, source.spec)
+            }
 
-    fn keys(index: usize, key: &ObjectKey, slim: &GroupFacts) -> Vec<Box<str>> {
-        slim.values(index, key)
-    }
+            fn keys(index: usize, key: &ObjectKey, slim: &GroupFacts) -> Vec<Box<str>> {
+                // A set that a MachineDeployment owns is never a group of its own, so nothing needs to find it.
+                if slim.deployed { Vec::new() } else { slim.values(index, key) }
+            }
+        }
+    )+};
 }
 
-/// MachineSets of Cluster API.
-pub struct MachineSets;
+groups! {
+    /// MachineDeployments of Cluster API.
+    Deployments of MachineDeployment;
+    /// MachineSets of Cluster API.
+    MachineSets of MachineSet;
+    /// MachinePools of Cluster API.
+    MachinePools of MachinePool;
+}
 
-impl Project for MachineSets {
-    type Source = MachineSet;
-    type Slim = GroupFacts;
-    const INDEXES: &'static [&'static str] = INDEXES;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn slim(source: MachineSet) -> GroupFacts {
-        GroupFacts::of_cluster_api(source.metadata, source.spec)
+    #[test]
+    fn only_labels_of_three_domains_reach_nodes() {
+        for key in [
+            "node-role.kubernetes.io/worker",
+            "node-restriction.kubernetes.io/a",
+            "team.node-restriction.kubernetes.io/a",
+            "node.cluster.x-k8s.io/a",
+            "my.node.cluster.x-k8s.io/a",
+        ] {
+            assert!(reaches_nodes(key), "{key}");
+        }
+        for key in ["team", "cluster.x-k8s.io/a", "xnode.cluster.x-k8s.io/a", "a.node-role.kubernetes.io/b", ""] {
+            assert!(!reaches_nodes(key), "{key}");
+        }
     }
 
-    fn keys(index: usize, key: &ObjectKey, slim: &GroupFacts) -> Vec<Box<str>> {
-        // A set that a MachineDeployment owns is never a group of its own, so nothing needs to find it.
-        if slim.deployed { Vec::new() } else { slim.values(index, key) }
+    #[test]
+    fn taints_are_written_as_the_autoscaler_reads_them() {
+        let taint = |key: &str, value: &str, effect: &str| Taint {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            effect: effect.to_owned(),
+        };
+        let all = [
+            taint("b", "", "NoExecute"),
+            taint("a", "1", "NoSchedule"),
+            taint("c", "", "Never"),
+            taint("", "x", "NoSchedule"),
+        ];
+        assert_eq!(taints(&all), "a=1:NoSchedule,b:NoExecute");
+        assert_eq!(taints(&[]), "");
     }
 }

@@ -3,6 +3,7 @@
 mod group;
 mod metal;
 mod place;
+mod pool;
 mod provider;
 mod template;
 
@@ -11,14 +12,18 @@ use kit::feed::Feed;
 use kit::manager::{self, Manager};
 
 pub use group::{
-    Deployments, GroupFacts, GroupKey, GroupKind, METAL, MachineApi, MachineSets, OpenShiftSets, ROOM, Reference,
-    Shape, template_value,
+    Deployments, GroupFacts, GroupKey, GroupKind, METAL, MachineApi, MachinePools, MachineSets, OpenShiftSets, ROOM,
+    Reference, Shape, template_value,
 };
-pub use metal::{Hardware, HardwareList, HostFacts, HostUse, Hosts, Metal, MetalTemplates};
+pub use metal::{
+    Hardware, HardwareList, HostFacts, HostUse, Hosts, Metal, MetalTemplate, MetalTemplates, Policies, PolicyFacts,
+    Spaces,
+};
 pub use place::{
     AwsClusters, ClusterFacts, Clusters, InfrastructureFacts, Infrastructures, ManagedPlanes, PlaceFacts, RosaPlanes,
     place_value,
 };
+pub use pool::{MANAGED_POOL, NodeGroups, POOL, PoolFacts, Pools, ScalingGroups};
 pub use provider::{AwsMachine, Provider, SpecFault, provider};
 pub use template::{TemplateFacts, Templates};
 
@@ -45,6 +50,8 @@ pub struct World {
     pub infrastructures: Feed<Infrastructures>,
     /// Bare metal, where it is asked for.
     pub metal: Option<Metal>,
+    /// Machine pools, where they are asked for.
+    pub pools: Option<Pools>,
 }
 
 impl World {
@@ -52,9 +59,10 @@ impl World {
     ///
     /// # Errors
     /// When a kind cannot be followed.
-    pub fn follow(manager: &Manager, metal: bool) -> Result<Self, manager::Error> {
+    pub fn follow(manager: &Manager, metal: bool, pools: bool) -> Result<Self, manager::Error> {
         Ok(Self {
             metal: if metal { Some(Metal::follow(manager)?) } else { None },
+            pools: if pools { Some(Pools::follow(manager)?) } else { None },
             openshift_sets: manager.feed()?,
             deployments: manager.feed()?,
             sets: manager.feed()?,
@@ -81,6 +89,9 @@ impl World {
         if let Some(metal) = &self.metal {
             metal.settled().await;
         }
+        if let Some(pools) = &self.pools {
+            pools.settled().await;
+        }
     }
 
     /// The keys of all groups that `accepts`, in no order.
@@ -90,6 +101,7 @@ impl World {
         of(GroupKind::OpenShiftSet, self.openshift_sets.keys(|_| true))
             .chain(of(GroupKind::Deployment, self.deployments.keys(|_| true)))
             .chain(of(GroupKind::Set, self.sets.keys(|_| true)))
+            .chain(of(GroupKind::Pool, self.pools.iter().flat_map(|pools| pools.groups.keys(|_| true)).collect()))
             .filter(|key| accepts(key))
             .collect()
     }

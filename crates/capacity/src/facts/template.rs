@@ -12,6 +12,8 @@ pub struct TemplateFacts {
     pub instance_type: Option<Box<str>>,
     /// The size of the root disk in GiB.
     pub root_gib: Option<u64>,
+    /// The image, where it is given by its id.
+    pub image: Option<Box<str>>,
     /// What the template says about its nodes.
     pub status: TemplateStatus,
 }
@@ -28,6 +30,7 @@ impl Project for Templates {
             uid: source.metadata.uid.unwrap_or_default().into(),
             instance_type: source.spec.instance_type.map(|text| text.trim().into()),
             root_gib: source.spec.root_volume_gib.and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0),
+            image: source.spec.image.map(Into::into),
             status: source.status,
         }
     }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use api::reasons::capacity::Reason;
-use capacity::config::Config;
-use capacity::decide::{Snapshot, Standing, Step, decide};
-use capacity::facts::GroupFacts;
+use api::views::TemplateStatus;
+use capacity::config::{Config, Headroom, Keys};
+use capacity::decide::{Sight, Snapshot, Standing, Step, decide};
+use capacity::facts::{GroupFacts, TemplateFacts};
 use capacity::guard::guard;
 use capacity::judge::Skip;
 use capacity::memory::Memory;
-use capacity::names::{ACCELERATOR, CPU, LABELS, LEGACY_CPU, LEGACY_MEMORY};
+use capacity::names::{ACCELERATOR, CPU, LABELS, LEGACY_CPU, LEGACY_MEMORY, MEMORY, TAINTS};
 use capacity::offer::Offer;
 use capacity::status::Trouble;
 use jiff::Timestamp;
@@ -167,10 +168,106 @@ fn a_template_that_says_everything_makes_our_upstream_keys_go() {
         group.annotations.insert(key.into(), value.unwrap_or_default().into());
     }
     snapshot.group = Arc::new(group);
-    snapshot.deferred = true;
+    assert!(decide(&snapshot).is_empty());
+    let facts = TemplateFacts { uid: "t".into(), status: template_status("4", "16Gi"), ..TemplateFacts::default() };
+    snapshot.template = Some(Sight {
+        key: api::key::ObjectKey::namespaced("default", "t"),
+        facts: Arc::new(facts),
+        windows: Some(false),
+    });
+    assert!(decide(&snapshot).is_empty(), "not without the flag");
+    snapshot.config = Arc::new(Config { defer_to_template: true, ..Config::default() });
     let Some(Step::Annotate(plan)) = decide(&snapshot).into_iter().next() else { panic!() };
     assert_eq!(plan.changes.get(CPU), Some(&None));
     assert!(!plan.changes.contains_key(LEGACY_CPU) && !plan.changes.contains_key(LABELS));
+    snapshot.config = Arc::new(Config { defer_to_template: true, template_status: true, ..Config::default() });
+    assert!(decide(&snapshot).is_empty(), "what we wrote ourselves is nobody's word but ours");
+}
+
+fn template_status(cpu: &str, memory: &str) -> TemplateStatus {
+    TemplateStatus {
+        capacity: [("cpu".to_owned(), cpu.to_owned()), ("memory".to_owned(), memory.to_owned())].into(),
+        architecture: Some("amd64".to_owned()),
+        operating_system: Some("linux".to_owned()),
+    }
+}
+
+#[test]
+fn a_template_is_described_once_and_whoever_says_otherwise_has_the_word() {
+    let group = deployment(plain_deployment(&[]));
+    let config = Config { template_status: true, keys: Keys::Legacy, ..Config::default() };
+    let mut snapshot = known(false, group, catalogue("m5.xlarge"), around("m5.xlarge", None), config);
+    let described = |snapshot: &Snapshot| {
+        decide(snapshot).into_iter().find_map(|step| match step {
+            Step::Describe(status) => Some(status),
+            _ => None,
+        })
+    };
+    assert_eq!(described(&snapshot), None, "without a template");
+    let sight = |status: TemplateStatus, windows| Sight {
+        key: api::key::ObjectKey::namespaced("default", "t"),
+        facts: Arc::new(TemplateFacts { uid: "t".into(), status, ..TemplateFacts::default() }),
+        windows,
+    };
+    snapshot.template = Some(sight(TemplateStatus::default(), None));
+    assert_eq!(described(&snapshot), None, "while its image is being asked for");
+    snapshot.template = Some(sight(TemplateStatus::default(), Some(false)));
+    let status = described(&snapshot).unwrap();
+    assert_eq!(status, template_status("4", "16384Mi"));
+    assert_eq!(guard(&snapshot, &decide(&snapshot)), Ok(()));
+    snapshot.template = Some(sight(template_status("4", "16Gi"), Some(false)));
+    assert_eq!(described(&snapshot), None, "the same in other words");
+    snapshot.template = Some(sight(template_status("2", "8Gi"), Some(false)));
+    snapshot.memory.describe("t", &status, at(0));
+    snapshot.now = at(3599);
+    assert_eq!(described(&snapshot), None, "somebody else said so since");
+    snapshot.now = at(3600);
+    assert_eq!(described(&snapshot), Some(status), "and is asked again after an hour");
+    snapshot.template = Some(sight(TemplateStatus::default(), Some(true)));
+    assert_eq!(described(&snapshot).unwrap().operating_system.as_deref(), Some("windows"));
+}
+
+#[test]
+fn labels_and_taints_of_the_template_are_told_where_that_is_asked_for_and_go_with_the_flag() {
+    let mut wire = plain_deployment(&[(LABELS, "team=a,node-role.kubernetes.io/db=user")]);
+    wire["spec"]["template"]["metadata"] = serde_json::json!({"labels": {
+        "node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/db": "ours", "other": "x",
+    }});
+    wire["spec"]["template"]["spec"]["taints"] =
+        serde_json::json!([{"key": "a", "value": "b", "effect": "NoSchedule"}]);
+    let config = Config { propagate_labels: true, propagate_taints: true, ..Config::default() };
+    let mut snapshot = known(false, deployment(wire), catalogue("m5.xlarge"), around("m5.xlarge", None), config);
+    let steps = decide(&snapshot);
+    assert_eq!(guard(&snapshot, &steps), Ok(()));
+    let Some(Step::Annotate(plan)) = steps.into_iter().next() else { panic!() };
+    assert_eq!(plan.changes.get(TAINTS), Some(&Some("a=b:NoSchedule".to_owned())));
+    let labels = "kubernetes.io/arch=amd64,node-role.kubernetes.io/db=user,node-role.kubernetes.io/worker=,team=a";
+    assert_eq!(plan.changes.get(LABELS), Some(&Some(labels.to_owned())), "a user's value wins");
+    let mut group = GroupFacts::clone(&snapshot.group);
+    for (key, value) in plan.changes {
+        group.annotations.insert(key.into(), value.unwrap_or_default().into());
+    }
+    snapshot.group = Arc::new(group);
+    assert!(decide(&snapshot).is_empty());
+    snapshot.config = Arc::new(Config::default());
+    let steps = decide(&snapshot);
+    assert_eq!(guard(&snapshot, &steps), Ok(()));
+    let Some(Step::Annotate(plan)) = steps.into_iter().next() else { panic!() };
+    assert_eq!(plan.changes.get(TAINTS), Some(&None));
+    let labels = "kubernetes.io/arch=amd64,node-role.kubernetes.io/db=user,team=a";
+    assert_eq!(plan.changes.get(LABELS), Some(&Some(labels.to_owned())));
+}
+
+#[test]
+fn what_is_kept_from_pods_is_taken_off_upstream_keys_only() {
+    let headroom = Headroom { memory_share: 750, milli_cpu: 100, memory: 0 };
+    let config = Config { headroom, ..Config::default() };
+    let group = deployment(plain_deployment(&[]));
+    let snapshot = known(false, group, catalogue("m5.xlarge"), around("m5.xlarge", None), config);
+    let Some(Step::Annotate(plan)) = decide(&snapshot).into_iter().next() else { panic!() };
+    let text = |key: &str| plan.changes.get(key).cloned().flatten().unwrap_or_default();
+    assert_eq!((text(CPU), text(MEMORY)), ("3900m".to_owned(), "15155Mi".to_owned()));
+    assert_eq!((text(LEGACY_CPU), text(LEGACY_MEMORY)), ("4".to_owned(), "16384".to_owned()));
 }
 
 fn some_offer() -> impl Strategy<Value = Offer> {
@@ -218,7 +315,7 @@ proptest! {
                     }
                     Step::Yield { key, .. } => snapshot.memory.yield_to(&key, snapshot.now),
                     Step::Tell { reason, message, .. } => snapshot.memory.tell(reason, &message, snapshot.now),
-                    Step::Wait { .. } => {}
+                    Step::Describe(_) | Step::Wait { .. } => {}
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use api::names::{HostId, InstanceId, NetworkInterfaceId, SecurityGroupId, SubnetId, VpcId};
+use api::names::{HostId, ImageId, InstanceId, NetworkInterfaceId, SecurityGroupId, SubnetId, VpcId};
 use aws::errors::Error;
 use aws::port::*;
 use capacity::cloud::{Cloud, Door, DoorError};
@@ -16,6 +16,9 @@ struct Inside {
     extra: BTreeMap<String, TypeFacts>,
     doors: Vec<Door>,
 }
+
+/// The one image of Windows.
+pub const WINDOWS: &str = "ami-0a1b2c3d";
 
 /// The model; clones share it.
 #[derive(Clone, Default)]
@@ -195,8 +198,23 @@ impl Ec2 for Region {
     async fn describe_instance_type_offerings(&self, _: &LocationType, _: &[Filter]) -> Answer<Vec<Offering>> {
         self.no("DescribeInstanceTypeOfferings")
     }
-    async fn describe_images(&self, _: &ImageQuery) -> Answer<Vec<Image>> {
-        self.no("DescribeImages")
+    async fn describe_images(&self, query: &ImageQuery) -> Answer<Vec<Image>> {
+        self.call("images").await?;
+        let image = |id: &ImageId| Image {
+            id: id.clone(),
+            name: None,
+            owner: None,
+            state: "available".to_owned(),
+            architecture: None,
+            created: None,
+            platform: (id.as_str() == WINDOWS).then(|| "windows".to_owned()),
+            platform_details: None,
+            root_device: None,
+            root_size: None,
+            virtualization: None,
+            tags: Tags::default(),
+        };
+        Ok(query.ids.iter().map(image).collect())
     }
     async fn describe_availability_zones(&self) -> Answer<Vec<ZoneInfo>> {
         self.no("DescribeAvailabilityZones")
