@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod dock;
 pub mod ec2;
 pub mod metal;
+pub mod noise;
 pub mod plane;
 pub mod proxy;
 pub mod record;

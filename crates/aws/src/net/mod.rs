@@ -5,6 +5,8 @@
 
 mod call;
 mod ec2;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod identity;
 mod pool;
 mod sts;

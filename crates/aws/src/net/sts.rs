@@ -69,6 +69,13 @@ fn credentials(result: Option<Node<'_>>) -> Option<Credentials> {
     Some(Credentials { keys, expires: Some(expires), account: None })
 }
 
+/// Reads a tree as every answer there is; gives how many things were found.
+#[cfg(feature = "fuzz")]
+pub(crate) fn read_everything(root: Node<'_>) -> usize {
+    let results = ["AssumeRoleResult", "AssumeRoleWithWebIdentityResult"];
+    results.iter().filter(|name| credentials(root.child(name)).is_some()).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

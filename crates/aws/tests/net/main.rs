@@ -5,5 +5,6 @@
 mod calls;
 mod identities;
 mod lists;
+mod noise;
 mod places;
 mod support;

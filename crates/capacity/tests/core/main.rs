@@ -5,5 +5,6 @@ mod build;
 mod decisions;
 mod eligibility;
 mod examples;
+mod noise;
 mod ownership;
 mod resolution;

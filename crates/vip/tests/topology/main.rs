@@ -3,6 +3,7 @@
 
 mod generate;
 mod golden;
+mod noise;
 mod properties;
 mod sample;
 mod support;

@@ -268,3 +268,37 @@ impl Ec2 for Ec2Client {
         self.list("DescribeVolumes", network::query::<String>("", &[], filters, 500), network::volumes).await
     }
 }
+
+/// Reads a tree as every answer there is; gives how many things were found.
+#[cfg(feature = "fuzz")]
+pub(crate) fn read_everything(root: Node<'_>) -> usize {
+    fn list<T>(root: Node<'_>, read: impl Fn(Node<'_>, &mut Vec<T>) -> Result<(), String>) -> usize {
+        let mut found = Vec::new();
+        let _ = read(root, &mut found);
+        found.len()
+    }
+    let mut types = TypeList::default();
+    catalogue::types(root, &mut types);
+    let (mut images, mut zones) = (Vec::new(), Vec::new());
+    catalogue::image_list(root, &mut images);
+    catalogue::zones(root, &mut zones);
+    let judged = hosts::each_judged(root).map_or(0, |judged| judged.done.len() + judged.refused.len());
+    types.types.len()
+        + images.len()
+        + zones.len()
+        + judged
+        + hosts::allocated(root).map_or(0, |hosts| hosts.len())
+        + usize::from(instances::launched(root).is_ok())
+        + list(root, catalogue::offered)
+        + list(root, catalogue::regions)
+        + list(root, hosts::described)
+        + list(root, instances::described)
+        + list(root, instances::terminated)
+        + list(root, network::subnets)
+        + list(root, network::vpcs)
+        + list(root, network::dhcp_options)
+        + list(root, network::security_groups)
+        + list(root, network::interfaces)
+        + list(root, network::volumes)
+        + list(root, network::tag_list)
+}
