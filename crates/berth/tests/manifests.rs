@@ -302,7 +302,7 @@ fn registered(dir: &Path, found: &mut BTreeSet<String>) {
             registered(&path, found);
         } else if path.extension().is_some_and(|e| e == "rs") {
             let source = std::fs::read_to_string(&path).unwrap();
-            for prefix in ["\"vip_", "\"serve_"] {
+            for prefix in ["\"vip_", "\"serve_", "\"capacity_", "\"aws_"] {
                 let names = source.split(prefix).skip(1).filter_map(|rest| rest.split('"').next());
                 for name in names {
                     match name.strip_suffix("{name}") {
@@ -320,25 +320,27 @@ fn registered(dir: &Path, found: &mut BTreeSet<String>) {
 #[test]
 fn alerts_and_docs_speak_of_metrics_that_exist_and_docs_of_all() {
     let mut exist = BTreeSet::new();
-    for dir in ["crates/kit/src", "crates/vip/src"] {
+    for dir in ["crates/kit/src", "crates/aws/src", "crates/vip/src", "crates/capacity/src"] {
         registered(&root().join(dir), &mut exist);
     }
     let known = |name: &str| {
         let name = name.strip_prefix("berth_").unwrap();
         exist.contains(name) || name.strip_suffix("_total").is_some_and(|name| exist.contains(name))
     };
-    let (alerts, page) = (read("chart/files/alerts.yaml"), read("book/src/vip/operating.md"));
+    let alerts = read("chart/files/alerts.yaml");
+    let pages = [("vip_", read("book/src/vip/operating.md")), ("capacity_", read("book/src/capacity/tutorial.md"))];
+    let page: String = pages.iter().map(|(_, page)| page.as_str()).collect();
     let mut seen = 0;
     for name in words(&alerts, "berth_").into_iter().chain(words(&page, "berth_")) {
         assert!(known(&name), "{name} is not registered by anybody");
         seen += 1;
     }
     assert!(seen > 20, "only {seen} names found");
-    for name in exist.iter().filter(|name| name.starts_with("vip_")) {
-        assert!(
-            page.contains(&format!("`berth_{name}`")) || page.contains(&format!("`berth_{name}_total`")),
-            "{name} is not in the docs"
-        );
+    for (room, page) in &pages {
+        for name in exist.iter().filter(|name| name.starts_with(room)) {
+            let ends = |name: &str| ["`", "{"].iter().any(|end| page.contains(&format!("`berth_{name}{end}")));
+            assert!(ends(name) || ends(&format!("{name}_total")), "{name} is not in the docs");
+        }
     }
     let rules: Vec<Value> = serde_saphyr::from_str(&alerts).unwrap();
     for rule in rules.iter().flat_map(|group| group["rules"].as_array().unwrap()) {
