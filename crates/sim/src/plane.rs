@@ -15,12 +15,14 @@ use std::time::{Duration, Instant};
 
 mod account;
 mod assets;
+mod audit;
 mod find;
 mod install;
 mod managers;
 mod process;
 
 pub use account::account;
+pub use audit::{Request, unused};
 pub use find::Server;
 pub use install::{apply, install_crds, objects, open_definition, webhooks_by_url};
 pub use managers::{

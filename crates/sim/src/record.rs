@@ -188,8 +188,24 @@ fn keep(inner: &Mutex<Inner>, kind: &'static str, mut object: DynamicObject, gon
         object: serde_json::to_value(&object).unwrap_or_default(),
     });
     let mut inner = lock(inner);
-    inner.latest.insert(key, (!gone).then(|| version.clone()));
-    inner.versions.push(version);
+    let before = inner.latest.insert(key, (!gone).then(|| version.clone())).flatten();
+    // A controller that writes its status for nothing but a new time would fill the record with one and the same version.
+    let news = |before: &Version| gone || before.uid != version.uid || plain(&before.object) != plain(&version.object);
+    if before.is_none_or(|before| news(&before)) {
+        inner.versions.push(version);
+    }
+}
+
+/// An object without what changes when nothing else does.
+fn plain(object: &Value) -> Value {
+    let mut plain = object.clone();
+    if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    if let Some(status) = plain.get_mut("status").and_then(Value::as_object_mut) {
+        status.remove("lastUpdated");
+    }
+    plain
 }
 
 /// Follows one kind. The server sends each version once and in order; should it no longer have some, that is a hole.

@@ -11,6 +11,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
+pub use sim::plane::Request;
 use sim::plane::{self, Plane, PlaneError, Process};
 pub use sim::wait::within;
 use tokio::sync::{Mutex, MutexGuard};
@@ -251,58 +252,18 @@ impl World {
 
     /// Where the record of requests ends now.
     pub fn mark(&self) -> usize {
-        self.audit().len()
+        self.plane.audit_mark().expect("the audit log is read")
     }
 
     /// What the operator asked of the server since `mark`.
     pub fn requests(&self, mark: usize) -> Vec<Request> {
-        let audit = self.audit();
-        let lines = audit.get(mark..).unwrap_or_default().lines();
-        let requests = lines.filter_map(|line| serde_json::from_str(line).ok()).map(|line: Value| Request::of(&line));
-        requests.filter(|request| request.agent.starts_with("berth/")).collect()
+        let requests = self.plane.requests_since(mark).expect("the audit log is read");
+        requests.into_iter().filter(|request| request.agent.starts_with("berth/")).collect()
     }
 
     /// What the operator wrote since `mark`.
     pub fn writes(&self, mark: usize) -> Vec<Request> {
         self.requests(mark).into_iter().filter(Request::writes).collect()
-    }
-
-    fn audit(&self) -> String {
-        std::fs::read_to_string(self.plane.dir().join("audit.log")).expect("the audit log is read")
-    }
-}
-
-/// One line of the audit log.
-#[derive(Clone, Debug)]
-pub struct Request {
-    pub agent: String,
-    pub user: String,
-    pub verb: String,
-    pub group: String,
-    /// With the subresource, as rules spell it.
-    pub resource: String,
-    pub name: String,
-    pub code: u64,
-}
-
-impl Request {
-    fn of(line: &Value) -> Self {
-        let text = |pointer: &str| line.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let part = text("/objectRef/subresource");
-        let resource = text("/objectRef/resource");
-        Self {
-            agent: text("/userAgent"),
-            user: text("/user/username"),
-            verb: text("/verb"),
-            group: text("/objectRef/apiGroup"),
-            resource: if part.is_empty() { resource } else { format!("{resource}/{part}") },
-            name: text("/objectRef/name"),
-            code: line.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default(),
-        }
-    }
-
-    pub fn writes(&self) -> bool {
-        !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 }
 

@@ -82,15 +82,10 @@ impl World {
 
     /// What Berth asked of the server about a namespace: verb, resource and answer, with how often.
     pub fn requests(&self, namespace: &str) -> BTreeMap<(String, String, u64), usize> {
-        let text = std::fs::read_to_string(self.plane.dir().join("audit.log")).expect("the audit log is read");
         let mut counts = BTreeMap::new();
-        for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-            let part = |pointer: &str| line.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            if part("/userAgent").starts_with("berth/") && part("/objectRef/namespace") == namespace {
-                let resource = format!("{} {}", part("/objectRef/resource"), part("/objectRef/subresource"));
-                let code = line.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default();
-                *counts.entry((part("/verb").to_owned(), resource.trim_end().to_owned(), code)).or_default() += 1;
-            }
+        let requests = self.plane.requests_since(0).expect("the audit log is read");
+        for request in requests.into_iter().filter(|r| r.agent.starts_with("berth/") && r.namespace == namespace) {
+            *counts.entry((request.verb, request.resource, request.code)).or_default() += 1;
         }
         counts
     }
