@@ -7,17 +7,31 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-/// The first delay (half of it fixed, half of it jitter).
-pub const FIRST: Duration = Duration::from_secs(1);
+/// How soon a room tries again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The first delay after a failure (half of it fixed, half of it jitter); it doubles.
+    pub first: Duration,
+    /// No delay of our own is longer.
+    pub longest: Duration,
+    /// A view that was stale is looked at again after this at least, without counting as a failure.
+    pub stale: Duration,
+    /// And with this much jitter on top.
+    pub stale_jitter: Duration,
+}
 
-/// No delay of our own is longer.
-pub const LONGEST: Duration = Duration::from_secs(300);
+impl Pace {
+    /// What suits most rooms: from a second to five minutes.
+    pub const USUAL: Self = Self {
+        first: Duration::from_secs(1),
+        longest: Duration::from_secs(300),
+        stale: Duration::from_millis(100),
+        stale_jitter: Duration::from_millis(100),
+    };
+}
 
-/// A server may ask for more than [`LONGEST`], but not for more than this: a broken `Retry-After` must not park a key for ever.
+/// A server may ask for more than [`Pace::longest`], but not for more than this: a broken `Retry-After` must not park a key for ever.
 pub const LONGEST_ASKED: Duration = Duration::from_secs(3600);
-
-/// A view that was stale is looked at again after this (half of it jitter), without counting as a failure.
-pub const STALE: Duration = Duration::from_millis(200);
 
 /// More failing keys than this are not told apart: each further one waits the longest.
 const REMEMBERED: usize = 100_000;
@@ -26,6 +40,7 @@ const REMEMBERED: usize = 100_000;
 #[derive(Debug)]
 pub struct Backoff<K> {
     clock: Clock,
+    pace: Pace,
     failures: Mutex<HashMap<K, u32>>,
     remembered: usize,
 }
@@ -33,16 +48,16 @@ pub struct Backoff<K> {
 impl<K: Eq + Hash> Backoff<K> {
     /// Nothing has failed yet.
     #[must_use]
-    pub fn new(clock: Clock) -> Self {
-        Self::remembering(clock, REMEMBERED)
+    pub fn new(clock: Clock, pace: Pace) -> Self {
+        Self::remembering(clock, pace, REMEMBERED)
     }
 
-    fn remembering(clock: Clock, remembered: usize) -> Self {
-        Self { clock, failures: Mutex::new(HashMap::new()), remembered }
+    fn remembering(clock: Clock, pace: Pace, remembered: usize) -> Self {
+        Self { clock, pace, failures: Mutex::new(HashMap::new()), remembered }
     }
 
-    /// Counts a failure and says how long to wait: doubling from [`FIRST`] to [`LONGEST`], half of it jitter, never
-    /// less than `at_least` (what the server asked for).
+    /// Counts a failure and says how long to wait: doubling from the pace's first delay to its longest, half of it
+    /// jitter, never less than `at_least` (what the server asked for).
     pub fn fail(&self, key: K, at_least: Option<Duration>) -> Duration {
         let count = {
             let mut failures = self.failures();
@@ -60,7 +75,7 @@ impl<K: Eq + Hash> Backoff<K> {
             }
         };
         let factor = 1u32.checked_shl(count.saturating_sub(1)).unwrap_or(u32::MAX);
-        let whole = FIRST.saturating_mul(factor).min(LONGEST);
+        let whole = self.pace.first.saturating_mul(factor).min(self.pace.longest);
         let jitter = self.clock.jitter(whole / 2);
         let asked = at_least.unwrap_or(Duration::ZERO).min(LONGEST_ASKED);
         // The jitter goes on top of what was asked too, or all keys of one throttled client come back together.
@@ -70,7 +85,7 @@ impl<K: Eq + Hash> Backoff<K> {
     /// How long to wait for a view to catch up; no failure is counted.
     #[must_use]
     pub fn stale(&self) -> Duration {
-        STALE / 2 + self.clock.jitter(STALE / 2)
+        self.pace.stale + self.clock.jitter(self.pace.stale_jitter)
     }
 
     /// The key succeeded: its next failure is the first again.
@@ -113,6 +128,9 @@ mod tests {
 
     use super::*;
 
+    const FIRST: Duration = Pace::USUAL.first;
+    const LONGEST: Duration = Pace::USUAL.longest;
+
     fn clock(seed: u64) -> Clock {
         Clock::simulated(Timestamp::UNIX_EPOCH, seed)
     }
@@ -122,7 +140,7 @@ mod tests {
 
         #[test]
         fn delays_double_to_five_minutes_with_half_jitter(seed: u64, times in 1u32..80) {
-            let backoff = Backoff::new(clock(seed));
+            let backoff = Backoff::new(clock(seed), Pace::USUAL);
             for n in 0..times {
                 let whole = Duration::from_secs(2u64.saturating_pow(n).min(300));
                 let delay = backoff.fail("a", None);
@@ -133,7 +151,7 @@ mod tests {
 
         #[test]
         fn a_wait_the_server_asked_for_is_honoured_within_an_hour(seed: u64, times in 0u32..12, secs in 0u64..u64::MAX) {
-            let backoff = Backoff::new(clock(seed));
+            let backoff = Backoff::new(clock(seed), Pace::USUAL);
             for _ in 0..times { backoff.fail(1, None); }
             let asked = Duration::from_secs(secs);
             let delay = backoff.fail(1, Some(asked));
@@ -143,7 +161,7 @@ mod tests {
 
         #[test]
         fn success_and_deletion_start_again_and_keys_do_not_share(seed: u64, times in 1u32..20, gone: bool) {
-            let backoff = Backoff::new(clock(seed));
+            let backoff = Backoff::new(clock(seed), Pace::USUAL);
             for _ in 0..times { backoff.fail(1, None); }
             backoff.fail(2, None);
             if gone { backoff.forget(&1) } else { backoff.reset(&1) }
@@ -153,11 +171,13 @@ mod tests {
         }
 
         #[test]
-        fn stale_views_are_tried_again_soon_without_growth(seed: u64, times in 1u32..50) {
-            let backoff = Backoff::<u8>::new(clock(seed));
+        fn stale_views_are_tried_again_soon_without_growth(seed: u64, times in 1u32..50, least in 1u64..90) {
+            let jitter = Duration::from_millis(100 - least);
+            let pace = Pace { stale: Duration::from_millis(least), stale_jitter: jitter, ..Pace::USUAL };
+            let backoff = Backoff::<u8>::new(clock(seed), pace);
             for _ in 0..times {
                 let delay = backoff.stale();
-                prop_assert!(delay >= STALE / 2 && delay < STALE);
+                prop_assert!(delay >= pace.stale && delay <= pace.stale + jitter);
             }
             prop_assert!(backoff.is_empty());
         }
@@ -165,7 +185,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_further_keys_wait_the_longest() {
-        let backoff = Backoff::remembering(clock(1), 3);
+        let backoff = Backoff::remembering(clock(1), Pace::USUAL, 3);
         for key in 0..3 {
             assert!(backoff.fail(key, None) < FIRST);
         }

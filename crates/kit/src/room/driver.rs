@@ -96,7 +96,7 @@ impl<R: Room> Driver<R> {
         let clock = manager.clock().clone();
         Arc::new(Self {
             work: Work::new(clock.clone()),
-            backoff: Backoff::new(clock.clone()),
+            backoff: Backoff::new(clock.clone(), R::PACE),
             meter: manager.meter().clone(),
             writer: Writer::new(manager.client().clone(), R::NAME),
             events: Events::new(manager.client().clone(), R::NAME, Some(manager.instance().to_owned())),

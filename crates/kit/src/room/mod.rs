@@ -18,6 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
 pub use driver::{Driver, Outcome};
+pub use crate::backoff::Pace;
 pub use meter::Meter;
 
 use crate::class::{Class, Classify, chain};
@@ -29,6 +30,8 @@ use crate::write::{self, Target};
 pub trait Room: Send + Sync + 'static {
     /// The room's name in flags, metrics, logs and field managers.
     const NAME: &'static str;
+    /// How soon it tries again what failed.
+    const PACE: Pace = Pace::USUAL;
     /// What one pass is about.
     type Key: Clone + Ord + Hash + Display + Send + Sync + 'static;
     /// Everything a decision needs, read once.
