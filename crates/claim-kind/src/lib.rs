@@ -24,10 +24,12 @@ pub mod decide;
 pub mod guard;
 pub mod heartbeat;
 pub mod observe;
+pub mod quota;
 pub mod rights;
 pub mod status;
 pub mod terms;
 pub mod unserved;
+pub mod updated;
 
 use std::time::Duration;
 
@@ -57,7 +59,7 @@ pub struct Registry {
 }
 
 impl Room for Registry {
-    const NAME: &'static str = "claims";
+    const NAME: &'static str = "claims-kinds";
     type Key = ObjectKey;
     type Snapshot = Snapshot;
     type Step = Step;

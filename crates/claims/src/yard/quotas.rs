@@ -9,7 +9,6 @@ use api::key::ObjectKey;
 use super::hosts::Seen;
 use super::policies::Policy;
 use crate::facts::{QuotaFacts, SpaceFacts};
-use crate::labels::{Selector, SelectorFault};
 
 /// Hosts by tenant.
 type Counts = BTreeMap<Box<str>, u32>;
@@ -32,58 +31,36 @@ fn subtract(counts: &mut Counts, tenant: &str) {
     }
 }
 
-/// A quota, ready to be asked.
+/// A quota, and what is held under it.
 #[derive(Debug)]
 pub(super) struct Quota {
-    pub(super) facts: Arc<QuotaFacts>,
-    tenants: Option<Selector>,
-    covers: Selector,
-    /// Why it binds nobody, although it says something else.
-    pub(super) fault: Option<Box<str>>,
+    rule: claim_kind::quota::Quota,
     counts: Counts,
     /// What those bound by it hold together.
     used: u32,
 }
 
 impl Quota {
-    fn new(facts: Arc<QuotaFacts>) -> Self {
-        let read = |path: &str, selector| {
-            Selector::of_labels(selector).map_err(|faults: Vec<SelectorFault>| {
-                let faults: Vec<String> = faults.iter().map(|fault| format!("spec.{path}.{fault}")).collect();
-                Box::<str>::from(faults.join("; "))
-            })
-        };
-        let spec = &facts.spec;
-        let tenants =
-            spec.tenants.namespace_selector.as_ref().map(|s| read("tenants.namespaceSelector", s)).transpose();
-        let covers = spec.host_selector.as_ref().map(|s| read("hostSelector", s)).transpose();
-        let (tenants, covers, fault) = match (tenants, covers) {
-            (Ok(tenants), Ok(covers)) => (tenants, covers.unwrap_or_default(), facts.problem.clone()),
-            (Err(fault), _) | (_, Err(fault)) => (None, Selector::default(), Some(fault)),
-        };
-        Self { facts, tenants, covers, fault, counts: Counts::new(), used: 0 }
+    fn new(facts: &QuotaFacts) -> Self {
+        let rule = claim_kind::quota::Quota::new(facts.spec.clone(), facts.problem.clone());
+        Self { rule, counts: Counts::new(), used: 0 }
     }
 
     fn binds(&self, tenant: &str, space: Option<&SpaceFacts>) -> bool {
-        let named = self.facts.spec.tenants.names.iter().any(|name| name == tenant);
-        let selected =
-            self.tenants.as_ref().is_some_and(|selector| space.is_some_and(|space| selector.fits(&space.labels)));
-        self.fault.is_none() && (named || selected)
+        self.rule.binds(tenant, space.map(|space| &space.labels))
     }
 
     fn covers(&self, host: &Seen<'_>) -> bool {
-        let namespaces = &self.facts.spec.infra_namespaces;
-        (namespaces.is_empty() || namespaces.iter().any(|name| name == host.namespace()))
-            && self.covers.fits(&host.labels())
+        self.rule.covers(Some(host.namespace()), &host.labels())
     }
 
     fn hard(&self) -> u32 {
-        u32::try_from(self.facts.spec.hard.hosts).unwrap_or(0)
+        self.rule.hard()
     }
 
     /// What counts against the limit when this tenant asks.
     fn used_by(&self, tenant: &str) -> u32 {
-        if self.facts.spec.shared { self.used } else { self.counts.get(tenant).copied().unwrap_or(0) }
+        if self.rule.spec().shared { self.used } else { self.counts.get(tenant).copied().unwrap_or(0) }
     }
 }
 
@@ -177,6 +154,10 @@ impl std::fmt::Display for Full {
 }
 
 impl Holdings {
+    pub(super) fn is_touched(&self) -> bool {
+        self.touched != Touched::default()
+    }
+
     pub(super) fn touched(&mut self) -> Touched {
         std::mem::take(&mut self.touched)
     }
@@ -204,7 +185,7 @@ impl Holdings {
         let quota = self.quotas.get(name)?;
         let bound = quota.counts.iter().filter(|(tenant, _)| quota.binds(tenant, space(tenant)));
         let tenants: Counts = bound.map(|(tenant, count)| (tenant.clone(), *count)).collect();
-        Some(Use { hosts: quota.used, tenants, fault: quota.fault.clone() })
+        Some(Use { hosts: quota.used, tenants, fault: quota.rule.fault().map(Into::into) })
     }
 
     /// Counts a host for its tenant.
@@ -252,7 +233,7 @@ impl Holdings {
             if quota.binds(tenant, space) {
                 if quota.used_by(tenant) >= quota.hard() {
                     loosened =
-                        loosened.max(if quota.facts.spec.shared { Loosened::Everybody } else { Loosened::Tenant });
+                        loosened.max(if quota.rule.spec().shared { Loosened::Everybody } else { Loosened::Tenant });
                 }
                 quota.used = quota.used.saturating_sub(1);
                 self.touched.quotas.insert(name.clone());
@@ -291,7 +272,7 @@ impl Holdings {
         self.touched.quotas.insert(name.into());
         self.quotas.remove(name);
         if let Some(facts) = facts {
-            let mut quota = Quota::new(facts);
+            let mut quota = Quota::new(&facts);
             for (tenant, host) in held {
                 if quota.covers(&host) {
                     add(&mut quota.counts, tenant);
@@ -322,7 +303,7 @@ impl Holdings {
 
     /// The greatest priority that these quotas allow.
     pub(super) fn priority_bound(&self, quotas: &[Box<str>]) -> Option<i32> {
-        quotas.iter().filter_map(|name| self.quotas.get(name)?.facts.spec.max_priority).min()
+        quotas.iter().filter_map(|name| self.quotas.get(name)?.rule.spec().max_priority).min()
     }
 
     /// How much of what it may hold a tenant holds: the greatest part of any of its quotas, or plainly the number of hosts.

@@ -1,6 +1,6 @@
 //! The controller: reads claims, asks the platform, acts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use serde_json::json;
 use super::cloud::{Cloud, Machine, Order, Refused, ZONES};
 use super::decide::{self, Block, Step};
 use super::{Fake, Flaw, status};
+use crate::quota::{Allowance, Quota};
 
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(300);
@@ -135,8 +136,8 @@ pub struct FakeRoom {
     clock: Clock,
     /// How often each claim was looked at in vain.
     vain: Mutex<BTreeMap<ObjectKey, u32>>,
-    /// Machines that are being ordered, by tenant; the platform does not show them yet.
-    promised: Mutex<BTreeMap<Box<str>, String>>,
+    /// Who holds a machine, those included that are being ordered: the platform does not show them yet.
+    allowance: Mutex<Allowance>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -241,18 +242,15 @@ impl FakeRoom {
         }
         let quotas: Api<HostClaimQuota> = Api::all(self.writer.client().clone());
         let quotas = quotas.list(&ListParams::default()).await?;
-        let limits = quotas.items.iter().filter(|quota| quota.spec.tenants.names.contains(&order.tenant));
-        let limit = limits.map(|quota| quota.spec.hard.hosts).min();
-        let mut promised = lock(&self.promised);
-        let mut held: BTreeSet<&str> =
-            machines.iter().filter(|m| m.order.tenant == order.tenant).map(|m| m.order.claim.as_str()).collect();
-        held.extend(promised.iter().filter(|(_, tenant)| **tenant == order.tenant).map(|(uid, _)| &**uid));
-        held.remove(order.claim.as_str());
-        let fits = limit.is_none_or(|limit| i32::try_from(held.len()).is_ok_and(|held| held < limit));
-        if fits {
-            promised.insert(order.claim.as_str().into(), order.tenant.clone());
+        let mut allowance = lock(&self.allowance);
+        for quota in quotas.items {
+            let name = quota.metadata.name.unwrap_or_default();
+            allowance.quota(&name, Some(Quota::new(quota.spec, None)));
         }
-        Ok(fits)
+        for machine in machines {
+            allowance.hold(&machine.order.claim, &machine.order.tenant, BTreeMap::new());
+        }
+        Ok(allowance.take(&order.claim, &order.tenant, BTreeMap::new()).is_ok())
     }
 
     fn find(&self, claim: &Facts, machines: &[Machine]) -> Option<Machine> {
@@ -338,7 +336,6 @@ impl Room for FakeRoom {
                     false => order.claim.clone(),
                 };
                 self.cloud.create(&token, order).await?;
-                lock(&self.promised).remove(&s.claim.uid);
                 if self.flawed(Flaw::ForgetsToken) {
                     // Without a record the next look would order another one.
                     let made = self.cloud.list()?.into_iter().find(|machine| machine.token == token);
@@ -377,7 +374,7 @@ impl Room for FakeRoom {
                 None
             }
             Step::Unfinalize => {
-                lock(&self.promised).remove(&s.claim.uid);
+                lock(&self.allowance).give_back(&s.claim.uid);
                 self.writer.remove_finalizer(&s.target(), &s.claim.finalizers, &finalizer("fake")).await?
             }
         };
@@ -410,7 +407,7 @@ pub fn mount(manager: &Manager, cloud: Arc<Cloud>, fake: Fake) -> Result<(), man
         events: Events::new(manager.client().clone(), FakeRoom::NAME, Some(manager.instance().to_owned())),
         clock: manager.clock().clone(),
         vain: Mutex::default(),
-        promised: Mutex::default(),
+        allowance: Mutex::default(),
     };
     let driver = Driver::new(manager, room);
     let work = Arc::clone(driver.work());

@@ -3,7 +3,6 @@
 use api::own::{DeployedImage, HostClaimStatus, ProvisioningState};
 use api::reasons::claims::Reason;
 use api::reasons::{ASSOCIATED, PROVISIONED, READY, SYNCHRONIZED};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::conditions::{State, Verdict};
 use kit::room::{Report, Trouble};
 
@@ -11,6 +10,7 @@ use super::Flaw;
 use super::cloud::{Machine, Phase, Refused};
 use super::decide::{Block, Step, decide};
 use super::room::{Error, Snapshot};
+use crate::updated::last_updated;
 
 /// The status of a claim.
 pub fn report<'s>(s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<Report<'s, HostClaimStatus>> {
@@ -32,7 +32,7 @@ pub fn report<'s>(s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<R
         no(READY, Reason::NotReady, format!("Not yet: {}.", failing.join(", ")))
     });
     let mut next = HostClaimStatus { ready: failing.is_empty(), ..status(s, machine) };
-    next.last_updated = updated(s, &next, &verdicts);
+    next.last_updated = last_updated(&s.claim.status, &next, &verdicts, s.claim.generation, s.now);
     Some(Report {
         target: s.target(),
         generation: s.claim.generation,
@@ -124,26 +124,4 @@ fn provisioned(s: &Snapshot, machine: Option<&Machine>, refused: Option<&Refused
         Some(Phase::Destroying) => no(PROVISIONED, Reason::Deprovisioning, "The machine is being destroyed."),
         None => no(PROVISIONED, Reason::NotProvisioned, "There is no machine yet."),
     }
-}
-
-/// The time of the last real change: now, unless everything is as stored.
-fn updated(s: &Snapshot, next: &HostClaimStatus, verdicts: &[Verdict]) -> Option<Time> {
-    let stored = &s.claim.status;
-    let plain = |status: &HostClaimStatus| HostClaimStatus {
-        last_updated: None,
-        observed_generation: None,
-        conditions: Vec::new(),
-        ..status.clone()
-    };
-    let told = |verdict: &Verdict| {
-        stored.conditions.iter().any(|c| {
-            c.type_ == verdict.type_
-                && c.status == verdict.state.as_str()
-                && c.reason == verdict.reason
-                && c.message == verdict.message
-                && c.observed_generation == Some(s.claim.generation)
-        })
-    };
-    let same = plain(next) == plain(stored) && verdicts.iter().all(told);
-    if same { stored.last_updated.clone() } else { Some(Time(s.now)) }
 }
