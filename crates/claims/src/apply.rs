@@ -25,13 +25,15 @@ use crate::release::{self, Purpose};
 use crate::room::Claims;
 use crate::standing::is_ours;
 use crate::status::CONDITIONS;
-use crate::wish::{After, Leave, Stay};
+use crate::wish::{After, Stay};
 use crate::yard::Unfit;
 
 /// A host that refused a claim is not tried by it again for this long.
 const COOL_DOWN: Duration = Duration::from_secs(10);
 /// A host that the server did not let us bind is not tried by the claim again for this long.
 const REFUSED: Duration = Duration::from_secs(300);
+/// Nobody announces a right that is granted: whoever lacks one asks again after this long.
+const FORBIDDEN: Duration = Duration::from_secs(60);
 /// Copies that are still there after they were deleted are looked at again after this long.
 const COPIES_LINGER: Duration = Duration::from_secs(5);
 
@@ -56,6 +58,12 @@ pub enum Error {
     /// The server did not let us bind a host.
     #[error("binding a host was refused")]
     Bind(#[source] Box<Error>),
+    /// The server did not let us pause a host with its claim.
+    #[error("pausing the host with its claim was refused")]
+    Pause(#[source] Box<Error>),
+    /// The server did not let us end the pause of a host with that of its claim.
+    #[error("ending the pause of the host was refused")]
+    Unpause(#[source] Box<Error>),
     /// The claim could not be written.
     #[error(transparent)]
     Claim(#[from] write::Error),
@@ -69,10 +77,13 @@ pub enum Error {
 
 impl Classify for Error {
     fn class(&self) -> Class {
+        if self.is_forbidden() {
+            return Class::Transient { at_least: Some(FORBIDDEN) };
+        }
         match self {
             Self::Behind | Self::NotOurs(_) => Class::Stale,
             Self::Read { source, .. } => source.class(),
-            Self::Bind(error) => error.class(),
+            Self::Bind(error) | Self::Pause(error) | Self::Unpause(error) => error.class(),
             Self::Claim(error) => error.class(),
             Self::Host(error) => error.class(),
             Self::Copies(error) => error.class(),
@@ -93,10 +104,15 @@ impl Error {
                 | copies::Error::List { source, .. }
                 | copies::Error::Write(write::Error::Refused { source, .. }),
             ) => source,
-            Self::Bind(error) => return error.is_forbidden(),
+            Self::Bind(error) | Self::Pause(error) | Self::Unpause(error) => return error.is_forbidden(),
             _ => return false,
         };
         matches!(&**source, kube::Error::Api(status) if status.code == 403)
+    }
+
+    /// A refusal is told by what was refused; a conflict or an outage is not worth a word.
+    fn told_as(self, tell: fn(Box<Self>) -> Self) -> Self {
+        if self.is_forbidden() || self.class() == Class::Terminal { tell(Box::new(self)) } else { self }
     }
 }
 
@@ -110,7 +126,10 @@ impl Claims {
                     name: host.name().to_owned(),
                     uid: uid.into(),
                 };
-                self.note(s, |status| status.selected_host = Some(selected)).await
+                let flow = self.note(s, |status| status.selected_host = Some(selected)).await?;
+                let text = format!("The host {host} was chosen.");
+                self.events.say(&s.target(), false, "HostSelected", &text).await;
+                Ok(flow)
             }
             Step::Bind { host, wish } => self.bind(s, &host, &wish).await,
             Step::Copy { part, at, host } => self.copy(s, part, &at, &host).await,
@@ -133,7 +152,12 @@ impl Claims {
                 Ok(Flow::Next)
             }
             Step::Mirror(mirror) => self.mirror(s, &mirror).await,
-            Step::Clear { host, wish } => self.clear(s, &host, &wish).await,
+            Step::Clear { host, wish } => self.clear(s, &host, |live| wish.patch(live)).await,
+            Step::Scrub { host, wish } => {
+                let text = "The disks of the host are cleaned before it is given back.";
+                self.events.say(&s.target(), false, "CleaningBeforeRelease", text).await;
+                self.clear(s, &host, |live| wish.scrub(live)).await
+            }
             Step::DropCopies { host } => {
                 let namespace = host.namespace().unwrap_or_default();
                 let prefix = format!("{}-hc-", host.name());
@@ -202,11 +226,10 @@ impl Claims {
         let touched = match touched {
             Ok(touched) => touched,
             Err(error) => {
-                let error = Error::Host(error);
+                let error = Error::Host(error).told_as(Error::Bind);
                 // No conflict and no outage: this host will not have it, so the claim looks elsewhere for a while.
-                if error.is_forbidden() || error.class() == Class::Terminal {
+                if matches!(error, Error::Bind(_)) {
                     self.refused(s, host, REFUSED, None);
-                    return Err(Error::Bind(Box::new(error)));
                 }
                 return Err(error);
             }
@@ -224,6 +247,8 @@ impl Claims {
             Touched::Gone | Touched::Refused(_) => {
                 let why = if let Touched::Refused(why) = touched { Some(why) } else { None };
                 self.refused(s, host, COOL_DOWN, why);
+                let text = format!("The host {host} is not free, or does not fit, any more; another one is tried.");
+                self.events.say(&s.target(), false, "BindConflict", &text).await;
                 Ok(Flow::Again)
             }
         }
@@ -255,6 +280,8 @@ impl Claims {
         match self.copies.make(&copy).await? {
             Copied::Done => {
                 self.faults.forget(&s.claim.uid, part);
+                let text = format!("The {part} of the secret {name} was handed to the host.");
+                self.events.say(&s.target(), false, "SecretCopied", &text).await;
                 Ok(Flow::Next)
             }
             Copied::NoSource => Err(Error::Behind),
@@ -273,7 +300,12 @@ impl Claims {
             }
             wish.patch(live).map_or(Edit::Nothing, Edit::Patch)
         };
-        match self.hand.change(host, judge).await? {
+        let paused = s.bound().is_some_and(|found| {
+            found.facts.annotation(names::HOST_PAUSED_ANNOTATION) == Some(names::HOST_PAUSED_BY_CLAIM)
+        });
+        let touched = self.hand.change(host, judge).await.map_err(Error::Host);
+        let touched = touched.map_err(|error| if paused { error.told_as(Error::Unpause) } else { error });
+        match touched? {
             Touched::Changed => {
                 if wish.reboot.is_some() {
                     self.events.say(&s.target(), false, "RebootForwarded", "The host is being rebooted.").await;
@@ -313,12 +345,17 @@ impl Claims {
         Ok(Flow::Next)
     }
 
-    async fn clear(&self, s: &Snapshot, host: &ObjectKey, wish: &Leave) -> Result<Flow, Error> {
+    async fn clear(
+        &self,
+        s: &Snapshot,
+        host: &ObjectKey,
+        patch: impl Fn(&crate::facts::HostFacts) -> Option<serde_json::Value>,
+    ) -> Result<Flow, Error> {
         let judge = |live: &crate::facts::HostFacts| {
             if !is_ours(live.consumer.as_ref(), &s.key, &s.claim) {
                 return Edit::Refuse(());
             }
-            wish.patch(live).map_or(Edit::Nothing, Edit::Patch)
+            patch(live).map_or(Edit::Nothing, Edit::Patch)
         };
         match self.hand.change(host, judge).await? {
             Touched::Changed | Touched::Unchanged | Touched::Gone => Ok(Flow::Next),
@@ -328,7 +365,7 @@ impl Claims {
 
     async fn let_go(&self, s: &Snapshot, host: &ObjectKey, after: &After, purpose: Purpose) -> Result<Flow, Error> {
         let judge = |live: &crate::facts::HostFacts| {
-            let clean = release::blocked(live).is_none() || release::is_forced(live);
+            let clean = after.may_follow(live) || release::is_forced(live);
             if !is_ours(live.consumer.as_ref(), &s.key, &s.claim) || !clean {
                 return Edit::Refuse(());
             }
@@ -366,14 +403,7 @@ impl Claims {
 
     async fn unfinalize(&self, s: &Snapshot) -> Result<Flow, Error> {
         if !release::is_moved(s) {
-            // The observation looked live at the hosts that the status names; what it did not see was bound since.
-            let intended = s.claim.status.selected_host.as_ref().map(|host| host.key());
-            if let Some(host) = intended
-                && let Some(live) = self.hand.read(&host).await?
-                && is_ours(live.facts.consumer.as_ref(), &s.key, &s.claim)
-            {
-                return Err(Error::NotOurs(host));
-            }
+            self.fence(s).await?;
             // What the index does not show may be there all the same.
             let status = &s.claim.status;
             let bound = status.bare_metal_host.as_ref().map(|host| host.namespace.as_str());
@@ -395,6 +425,34 @@ impl Claims {
         Ok(Flow::Next)
     }
 
+    /// Makes sure that no bind of this claim is on its way any more. A leader that lost its lease may have sent one that
+    /// arrives after the claim is gone. It names the version of the host that it read, so a newer one turns it away.
+    async fn fence(&self, s: &Snapshot) -> Result<(), Error> {
+        let status = &s.claim.status;
+        let Some(intended) = &status.selected_host else { return Ok(()) };
+        let host = intended.key();
+        // What was bound has had newer versions since: the bind itself, and the end of it.
+        let was_bound = status.bare_metal_host.as_ref().is_some_and(|bound| bound.key() == host);
+        let set = |value: Option<&str>| json!({"metadata": {"annotations": {names::FENCE_ANNOTATION: value}}});
+        let judge = |live: &crate::facts::HostFacts| match &live.consumer {
+            consumer if is_ours(consumer.as_ref(), &s.key, &s.claim) => Edit::Refuse(()),
+            Some(_) => Edit::Nothing,
+            None if was_bound || *live.uid != *intended.uid => Edit::Nothing,
+            None => Edit::Patch(set(Some(""))),
+        };
+        match self.hand.change(&host, judge).await? {
+            Touched::Changed => {}
+            Touched::Unchanged | Touched::Gone => return Ok(()),
+            Touched::Refused(()) => return Err(Error::NotOurs(host)),
+        }
+        let fenced = |live: &crate::facts::HostFacts| live.annotation(names::FENCE_ANNOTATION).is_some();
+        let open = |live: &crate::facts::HostFacts| -> Edit<()> {
+            if fenced(live) { Edit::Patch(set(None)) } else { Edit::Nothing }
+        };
+        self.hand.change(&host, open).await?;
+        Ok(())
+    }
+
     async fn moving(&self, s: &Snapshot, act: Act) -> Result<Flow, Error> {
         let ours = |live: &crate::facts::HostFacts| is_ours(live.consumer.as_ref(), &s.key, &s.claim);
         let (host, touched) = match act {
@@ -408,7 +466,8 @@ impl Claims {
                     Some(_) => Edit::Nothing,
                     None => Edit::Patch(body.clone()),
                 };
-                let touched = self.hand.change(&host, judge).await?;
+                let touched = self.hand.change(&host, judge).await;
+                let touched = touched.map_err(|error| Error::Host(error).told_as(Error::Pause))?;
                 (host, touched)
             }
             Act::Pack { host } => {
@@ -431,7 +490,8 @@ impl Claims {
                         "spec": {"consumerRef": {"uid": null}},
                     }))
                 };
-                let touched = self.hand.change(&host, judge).await?;
+                let touched = self.hand.change(&host, judge).await;
+                let touched = touched.map_err(|error| Error::Host(error).told_as(Error::Pause))?;
                 (host, touched)
             }
             Act::OpenHost { host } => {

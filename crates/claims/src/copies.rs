@@ -1,6 +1,7 @@
 //! Copies of a tenant's secrets in the namespace of its host. Contents are read on demand and never kept or logged.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::key::ObjectKey;
 use api::names::claims as names;
@@ -88,13 +89,36 @@ pub enum Copied {
 pub struct Copies {
     writer: Writer,
     secrets: Feed<Secrets>,
+    /// The version in which each copy was right.
+    right: Arc<Mutex<BTreeMap<ObjectKey, Version>>>,
 }
 
 impl Copies {
     /// Copies are written through `writer`, and the feed of secrets is told about it.
     #[must_use]
     pub fn new(writer: Writer, secrets: Feed<Secrets>) -> Self {
-        Self { writer, secrets }
+        Self { writer, secrets, right: Arc::default() }
+    }
+
+    fn right(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Version>> {
+        self.right.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a copy is as it was when it was right; what it holds is not looked at. The first version that a process
+    /// meets counts as right.
+    #[must_use]
+    pub fn is_untouched(&self, key: &ObjectKey, version: &Version) -> bool {
+        self.right().entry(key.clone()).or_insert_with(|| version.clone()) == version
+    }
+
+    /// Forgets a copy that is gone.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.right().remove(key);
+    }
+
+    fn wrote(&self, key: &ObjectKey, version: Version) {
+        self.secrets.wrote(key, &version);
+        self.right().insert(key.clone(), version);
     }
 
     fn api(&self, namespace: &str) -> Api<Secret> {
@@ -118,7 +142,7 @@ impl Copies {
         let place = copy.at.namespace.as_deref().unwrap_or_default();
         let key = ObjectKey::namespaced(place, copy.at.name.clone());
         match self.writer.create(&kind(), Some(place), &body).await? {
-            Created::New(made) => self.secrets.wrote(&key, &made),
+            Created::New(made) => self.wrote(&key, made),
             Created::Existing(found) => {
                 let ours = found.pointer(&label_pointer()).and_then(Value::as_str) == Some(copy.claim);
                 if !ours {
@@ -149,7 +173,7 @@ impl Copies {
             }
         }
         let made = self.writer.merge(&target, body, Some(&version)).await?;
-        self.secrets.wrote(key, &made);
+        self.wrote(key, made);
         Ok(())
     }
 

@@ -84,6 +84,13 @@ pub enum Step {
         /// How it should look.
         wish: Leave,
     },
+    /// Begins to clean the disks of a host that goes back and was never cleaned.
+    Scrub {
+        /// The host.
+        host: ObjectKey,
+        /// How it should look in the end.
+        wish: Leave,
+    },
     /// Deletes every copy in a host's namespace, and makes sure that none is left.
     DropCopies {
         /// The host.

@@ -48,11 +48,13 @@ pub fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
                     plan.get(number..).unwrap_or_default().iter().any(|later| matches!(later, Step::Copy { .. }));
                 rule(!(copies && matches!(wish.payload, Payload::Image(_))), "secrets come before the image")?;
             }
-            Step::Clear { host, .. } => rule(ours(host).is_some(), "only a host of ours is cleared")?,
+            Step::Clear { host, .. } | Step::Scrub { host, .. } => {
+                rule(ours(host).is_some(), "only a host of ours is cleared")?;
+            }
             Step::DropCopies { host } => dropped.push(host.clone()),
-            Step::LetGo { host, .. } => {
+            Step::LetGo { host, after, .. } => {
                 let Some(found) = ours(host) else { return Err(Violation::new("only a host of ours is let go")) };
-                let clean = release::blocked(&found.facts).is_none() || release::is_forced(&found.facts);
+                let clean = after.may_follow(&found.facts) || release::is_forced(&found.facts);
                 rule(clean, "a host that is not clean is not let go")?;
                 rule(dropped.contains(host), "copies of secrets go before the host")?;
             }

@@ -37,6 +37,7 @@ pub mod parts;
 pub mod release;
 pub mod rights;
 pub mod room;
+pub mod shared;
 pub mod standing;
 pub mod status;
 pub mod wish;

@@ -10,13 +10,14 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::facts::{ClaimFacts, World};
-use crate::room::{SharedYard, lock};
+use crate::shared::SharedYard;
 use crate::status::ASSOCIATED;
 
 /// The counters of the room.
 #[derive(Clone, Debug)]
 pub struct ClaimMetrics {
     bind_seconds: Histogram,
+    select_seconds: Histogram,
     select_steps: Histogram,
     bind_conflicts: Counter,
     duplicates: Counter,
@@ -30,12 +31,14 @@ impl ClaimMetrics {
         let seconds = || Histogram::new([0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0]);
         let new = Self {
             bind_seconds: seconds(),
+            select_seconds: Histogram::new([0.000_1, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0]),
             select_steps: Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0]),
             bind_conflicts: Counter::default(),
             duplicates: Counter::default(),
             release_seconds: seconds(),
         };
         metrics.register("claims_bind_seconds", "Claim made to host bound", new.bind_seconds.clone());
+        metrics.register("claims_select_seconds", "Finding a host for a claim", new.select_seconds.clone());
         metrics.register("claims_select_steps", "Hosts looked at to find one", new.select_steps.clone());
         metrics.register("claims_bind_conflicts", "Hosts that went to somebody else first", new.bind_conflicts.clone());
         metrics.register(
@@ -52,6 +55,11 @@ impl ClaimMetrics {
     pub fn bound(&self, took: Duration, examined: u32) {
         self.bind_seconds.observe(took.as_secs_f64());
         self.select_steps.observe(f64::from(examined));
+    }
+
+    /// A host was looked for, for that long.
+    pub fn sought(&self, took: Duration) {
+        self.select_seconds.observe(took.as_secs_f64());
     }
 
     /// A host went to somebody else first.
@@ -136,7 +144,7 @@ impl Collector for Gauges {
             claim.is_some_and(|claim| self.world.claims.get(&claim) == kit::feed::Seen::Absent)
         });
         gauge(&mut encoder, "claims_orphan_hosts", "Hosts whose claim does not exist", orphans.count())?;
-        let free = lock(&self.yard).free();
+        let free = self.yard.lock().free();
         let free =
             free.into_iter().map(|(namespace, free)| (NamespaceLabels { namespace: namespace.into() }, count(free)));
         gauges(&mut encoder, "claims_free_hosts", "Hosts that anybody admitted may have", free)?;

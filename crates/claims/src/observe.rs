@@ -272,7 +272,8 @@ impl Claims {
         }
         let at =
             SecretRef { name: part.copy(host.key.name(), &snapshot.claim.uid).into(), namespace: Some(place.into()) };
-        let copy = match self.world.secrets.get(&ObjectKey::namespaced(place, at.name.clone())) {
+        let key = ObjectKey::namespaced(place, at.name.clone());
+        let copy = match self.world.secrets.get(&key) {
             Seen::At(copy) => Some(copy),
             Seen::Absent => None,
             Seen::Behind => return Err(Error::Behind),
@@ -288,7 +289,10 @@ impl Claims {
         if let Some(fault) = fault {
             return Ok(Progress::Unusable { name: name.into(), fault });
         }
-        let fresh = copy.is_some_and(|copy| copy.source.as_deref() == Some(&*source.version.resource_version));
+        let fresh = copy.is_some_and(|copy| {
+            copy.source.as_deref() == Some(&*source.version.resource_version)
+                && self.copies.is_untouched(&key, &copy.version)
+        });
         Ok(if ours && fresh { Progress::Ready { at } } else { Progress::Due { at } })
     }
 }

@@ -12,7 +12,7 @@ use crate::moving;
 use crate::names::reuse_value;
 use crate::observe::Snapshot;
 use crate::standing::{Found, Standing};
-use crate::wish::{After, CLUSTER_GROUP, Leave};
+use crate::wish::{After, CLUSTER_GROUP, Leave, is_uncleaned};
 
 /// A host that failed a tenant is not offered to it again for this long.
 const AVOID: Duration = Duration::from_secs(24 * 60 * 60);
@@ -96,12 +96,20 @@ pub fn give_back(s: &Snapshot, host: &Found, purpose: Purpose) -> Vec<Step> {
     if purpose == Purpose::Replace && is_selected(s, host) {
         return vec![Step::Count];
     }
-    let wish =
-        Leave { uid: claim.uid.clone(), fast_track: s.config.fast_track, replacing: purpose == Purpose::Replace };
+    let wish = Leave {
+        uid: claim.uid.clone(),
+        fast_track: s.config.fast_track,
+        replacing: purpose == Purpose::Replace,
+        keeps_disks: keeps_disks(s, purpose),
+    };
     if wish.patch(&host.facts).is_some() {
         return vec![Step::Clear { host: host.key.clone(), wish }];
     }
-    if blocked(&host.facts).is_some() && !is_forced(&host.facts) {
+    if wish.scrub(&host.facts).is_some() && !is_forced(&host.facts) {
+        return vec![Step::Scrub { host: host.key.clone(), wish }];
+    }
+    let dirty = blocked(&host.facts).is_some() || (is_uncleaned(&host.facts) && !wish.keeps_disks);
+    if dirty && !is_forced(&host.facts) {
         let until = s.now.checked_add(RELEASE_CHECK).unwrap_or(s.now);
         return vec![Step::Wait { until }];
     }
@@ -111,6 +119,15 @@ pub fn give_back(s: &Snapshot, host: &Found, purpose: Purpose) -> Vec<Step> {
     }
     let after = after(s, &host.facts, purpose);
     vec![Step::DropCopies { host: host.key.clone() }, Step::LetGo { host: host.key.clone(), after, purpose }]
+}
+
+/// Whether the disks stay as they are for the next claim of the group: the claim asks for it, and may.
+fn keeps_disks(s: &Snapshot, purpose: Purpose) -> bool {
+    purpose == Purpose::Delete
+        && reuse_group(s).is_some()
+        && s.claim.cleaning() == Some("disabled")
+        && (s.grant.cleaning_override || s.is_at_home())
+        && s.claim.annotation(names::UNHEALTHY_ANNOTATION).is_none()
 }
 
 /// What a host waits for before it may be let go; `None` when it is clean.
@@ -157,6 +174,7 @@ fn after(s: &Snapshot, host: &HostFacts, purpose: Purpose) -> After {
             label: reuse_value(&tenant, group).into(),
             group: format!("{tenant}/{group}").into(),
             until: later(s.now, s.config.reuse_ttl),
+            disks: keeps_disks(s, purpose),
         },
         None => After::Free,
     }

@@ -1,20 +1,17 @@
 //! The room itself: what it holds, how it is driven, and what wakes it.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api::key::ObjectKey;
 use api::own::HostClaimStatus;
 use jiff::Timestamp;
-use kit::clock::Clock;
 use kit::events::Events;
 use kit::feed::{Seen, Version};
 use kit::manager::{self, Manager, Stage};
 use kit::queue::{Priority, Work};
-use kit::room::{Driver, Flow, Notice, Report, Room, Trouble, Violation};
+use kit::room::{Driver, Flow, Notice, Pace, Report, Room, Trouble, Violation};
 use kit::write::Writer;
-
-use tokio_util::sync::CancellationToken;
 
 use crate::apply::Error;
 use crate::config::Config;
@@ -23,18 +20,22 @@ use crate::decide::{self, Step};
 use crate::facts::{Consumer, World};
 use crate::guard;
 use crate::hand::Hand;
-use crate::keeper::{self, Ledgers};
+use crate::keeper;
 use crate::memory::{Failing, Faults, Told};
 use crate::metrics::ClaimMetrics;
 use crate::observe::Snapshot;
+use crate::shared::{Held, Shared, SharedYard, run_clock, wake};
 use crate::status;
 use crate::yard::Yard;
 
-/// How exactly cool-downs and reservations end.
-const TICK: Duration = Duration::from_secs(1);
-
-/// The yard, shared between whoever tells it news and whoever asks it. Never held over an await.
-pub type SharedYard = Arc<Mutex<Yard>>;
+/// A conflict is the usual business of many writers, so it is tried again at once; a server in trouble is left alone
+/// for half a minute at most.
+const PACE: Pace = Pace {
+    first: Duration::from_millis(200),
+    longest: Duration::from_secs(30),
+    stale: Duration::from_millis(10),
+    stale_jitter: Duration::from_millis(90),
+};
 
 /// The room of claims on bare-metal hosts.
 pub struct Claims {
@@ -75,26 +76,21 @@ impl Claims {
     }
 
     /// The yard; never to be held over an await.
-    pub(crate) fn yard(&self) -> MutexGuard<'_, Yard> {
-        lock(&self.yard)
+    pub(crate) fn yard(&self) -> Held<'_> {
+        self.yard.lock()
     }
 
     /// Has these claims looked at.
     pub(crate) fn wake(&self, claims: Vec<ObjectKey>) {
         if let Some(work) = self.work.get() {
-            for claim in claims {
-                work.add_now(claim, Priority::Urgent);
-            }
+            wake(work, claims);
         }
     }
 }
 
-pub(crate) fn lock(yard: &SharedYard) -> MutexGuard<'_, Yard> {
-    yard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Room for Claims {
     const NAME: &'static str = "claims";
+    const PACE: Pace = PACE;
     type Key = ObjectKey;
     type Snapshot = Snapshot;
     type Step = Step;
@@ -140,53 +136,61 @@ impl Room for Claims {
 /// When another room follows one of the kinds in a way that cannot be shared.
 pub fn mount(manager: &Manager, config: Config) -> Result<(), manager::Error> {
     let (world, config) = (World::follow(manager)?, Arc::new(config));
-    let yard: SharedYard = Arc::new(Mutex::new(Yard::new(config.yard)));
+    let yard: SharedYard = Arc::new(Shared::new(Yard::new(config.yard)));
     let driver = Driver::new(manager, Claims::new(manager, world.clone(), config, Arc::clone(&yard)));
     let work = driver.work();
     // Set once, here; nobody else holds the room yet.
     let _ = driver.room().work.set(Arc::clone(work));
-    wire(manager, &world, &yard, work);
+    wire(manager, &world, &yard, work, &driver.room().metrics);
+    let copies = driver.room().copies.clone();
+    world.secrets.observe(move |delta| {
+        if delta.new.is_none() {
+            copies.forget(&delta.key);
+        }
+    });
     let ledgers = keeper::mount(manager, &world, &driver.room().config, &yard);
     let (timed, time, timers) = (Arc::clone(&yard), manager.clock().clone(), Arc::clone(work));
     let (ready, keys, clock, queue) = (world.clone(), world.claims.clone(), manager.clock().clone(), Arc::clone(work));
     let open = async move {
         ready.settled().await;
-        for claim in lock(&yard).open(clock.now()) {
+        for claim in yard.lock().open(clock.now()) {
             queue.add_now(claim, Priority::Background);
         }
     };
     manager.drive(&driver, open, move |accepts| keys.keys(accepts));
-    manager.spawn(Stage::Decide, "claims clock", |stop| tick(timed, time, timers, ledgers, stop));
+    manager.spawn(Stage::Decide, "claims clock", |stop| run_clock(timed, time, timers, ledgers, stop));
     Ok(())
 }
 
 /// Tells the yard every change, and has every claim looked at that it concerns.
-fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<ObjectKey>>) {
+fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<ObjectKey>>, metrics: &ClaimMetrics) {
     let teller = || (Arc::clone(yard), manager.clock().clone(), Arc::clone(work));
-    let (yard, clock, queue) = teller();
+    let ((yard, clock, queue), metrics) = (teller(), metrics.clone());
     world.claims.observe(move |delta| {
-        let woken = lock(&yard).claim(&delta.key, delta.new.clone(), clock.now());
+        let begun = clock.instant();
+        let woken = yard.lock().claim(&delta.key, delta.new.clone(), clock.now());
+        metrics.sought(clock.instant().saturating_duration_since(begun));
         queue.add_now(delta.key.clone(), Priority::Urgent);
         wake(&queue, woken);
     });
     let (yard, clock, queue) = teller();
-    world.hosts.observe(move |delta| wake(&queue, lock(&yard).host(&delta.key, delta.new.clone(), clock.now())));
+    world.hosts.observe(move |delta| wake(&queue, yard.lock().host(&delta.key, delta.new.clone(), clock.now())));
     let (yard, clock, queue) = teller();
-    world.hardware.observe(move |delta| wake(&queue, lock(&yard).hardware(&delta.key, delta.new.clone(), clock.now())));
+    world.hardware.observe(move |delta| wake(&queue, yard.lock().hardware(&delta.key, delta.new.clone(), clock.now())));
     let (yard, clock, queue) = teller();
     world.policies.observe(move |delta| {
         if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.rules_like(new)) {
-            wake(&queue, lock(&yard).policy(&delta.key, delta.new.clone(), clock.now()));
+            wake(&queue, yard.lock().policy(&delta.key, delta.new.clone(), clock.now()));
         }
     });
     let (yard, clock, queue) = teller();
     world
         .spaces
-        .observe(move |delta| wake(&queue, lock(&yard).space(delta.key.name(), delta.new.clone(), clock.now())));
+        .observe(move |delta| wake(&queue, yard.lock().space(delta.key.name(), delta.new.clone(), clock.now())));
     let (yard, clock, queue) = teller();
     world.quotas.observe(move |delta| {
         if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.rules_like(new)) {
-            wake(&queue, lock(&yard).quota(delta.key.name(), delta.new.clone(), clock.now()));
+            wake(&queue, yard.lock().quota(delta.key.name(), delta.new.clone(), clock.now()));
         }
     });
     let (claims, hosts, queue) = (world.claims.clone(), world.hosts.clone(), Arc::clone(work));
@@ -209,27 +213,4 @@ fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<Obj
     world.clusters.observe(move |delta| {
         wake(&queue, claims.by("cluster", &delta.key.to_string()).into_iter().map(|(claim, _)| claim).collect());
     });
-}
-
-fn wake(queue: &Work<ObjectKey>, claims: Vec<ObjectKey>) {
-    for claim in claims {
-        queue.add_now(claim, Priority::Urgent);
-    }
-}
-
-/// Tells the yard that time has passed, when that matters to somebody.
-async fn tick(yard: SharedYard, clock: Clock, queue: Arc<Work<ObjectKey>>, ledgers: Ledgers, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(TICK) => {}
-        }
-        ledgers.wake(lock(&yard).touched());
-        let now = clock.now();
-        let due = lock(&yard).due().is_some_and(|due| due <= now);
-        if due {
-            let woken = lock(&yard).tick(now);
-            wake(&queue, woken);
-        }
-    }
 }

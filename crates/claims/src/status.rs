@@ -8,9 +8,10 @@ use api::own::{
 };
 use api::reasons::claims::Reason;
 use api::reasons::common;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use claim_kind::updated::last_updated;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::class::{Class, Classify};
-use kit::conditions::{State, Transition, Verdict, fold};
+use kit::conditions::{State, Transition, Verdict};
 use kit::room::{Notice, Report, Trouble};
 
 use crate::apply::Error;
@@ -21,6 +22,7 @@ use crate::observe::Snapshot;
 use crate::parts::{Part, Progress};
 use crate::release::{self, Block};
 use crate::standing::{Found, Standing};
+use crate::wish;
 use crate::words;
 use crate::yard::{Pass, Why};
 
@@ -71,7 +73,7 @@ pub fn report<'s>(s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<R
     // What a failed pass knows of the host may be half of the truth; its conditions are not.
     let mut next = if trouble.is_some() { s.claim.status.clone() } else { status(s) };
     next.ready = [ASSOCIATED, SYNCHRONIZED, PROVISIONED].into_iter().all(|type_| holds(&verdicts, type_));
-    next.last_updated = updated(s, &next, &verdicts);
+    next.last_updated = last_updated(&s.claim.status, &next, &verdicts, s.claim.generation, s.now);
     Some(Report {
         target: s.target(),
         generation: s.claim.generation,
@@ -89,6 +91,16 @@ fn troubled(trouble: &Trouble<Error>) -> Option<Verdict> {
             ASSOCIATED,
             Reason::BareMetalHostNotSynchronized.as_str(),
             "The API server refused to bind a host that fits; another one is tried, and the operator's log has the details.",
+        )),
+        Trouble::Failed(Error::Pause(_)) => Some(Verdict::no(
+            ASSOCIATED,
+            Reason::PauseAnnotationSetFailed.as_str(),
+            "The API server refused to pause the host with its claim; the operator's log has the details.",
+        )),
+        Trouble::Failed(Error::Unpause(_)) => Some(Verdict::no(
+            ASSOCIATED,
+            Reason::PauseAnnotationRemoveFailed.as_str(),
+            "The API server refused to end the pause of the host with that of its claim; the operator's log has the details.",
         )),
         Trouble::Failed(error) if error.is_forbidden() => Some(Verdict::no(
             SYNCHRONIZED,
@@ -113,26 +125,6 @@ fn troubled(trouble: &Trouble<Error>) -> Option<Verdict> {
 fn holds(verdicts: &[Verdict], type_: &str) -> bool {
     let mut judged = verdicts.iter().filter(|verdict| verdict.type_ == type_).peekable();
     judged.peek().is_some() && judged.all(|verdict| verdict.state == State::True)
-}
-
-/// The time of the last real change: now, unless everything is as stored.
-fn updated(s: &Snapshot, next: &HostClaimStatus, verdicts: &[Verdict]) -> Option<Time> {
-    let stored = &s.claim.status;
-    let plain = |status: &HostClaimStatus| HostClaimStatus {
-        last_updated: None,
-        observed_generation: None,
-        conditions: Vec::new(),
-        ..status.clone()
-    };
-    let sorted = |conditions: &[Condition]| {
-        let mut ours: Vec<Condition> = conditions.to_vec();
-        ours.retain(|condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_));
-        ours.sort_by(|a, b| a.type_.cmp(&b.type_));
-        ours
-    };
-    let folded = fold(&stored.conditions, verdicts, s.claim.generation, s.now);
-    let same = plain(next) == plain(stored) && sorted(&folded.conditions) == sorted(&stored.conditions);
-    if same { stored.last_updated.clone() } else { Some(Time(s.now)) }
 }
 
 /// Every field of the status but the conditions.
@@ -303,6 +295,15 @@ fn leaving(host: Option<&Found>) -> Verdict {
     let Some(host) = host else {
         return no(ASSOCIATED, Reason::HostClaimDeleting, "The claim is being deleted and has no host any more.");
     };
+    // The first cleaning is part of every farewell; a second one is worth a word of its own.
+    let stuck = matches!(release::blocked(&host.facts), Some(Block::Failed { .. } | Block::Detached));
+    if !stuck && (wish::is_uncleaned(&host.facts) || wish::is_scrubbed(&host.facts)) {
+        return no(
+            ASSOCIATED,
+            Reason::CleaningBeforeRelease,
+            "The disks were kept uncleaned for this claim; they are cleaned before the host is given back.",
+        );
+    }
     match release::blocked(&host.facts) {
         Some(Block::Failed { class }) => no(
             ASSOCIATED,

@@ -37,6 +37,13 @@ pub struct Defaults {
     /// Whether something ran on the host already when it came to us, bound by somebody else for the same claim.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub adopted: bool,
+    /// What ran on the host and was taken off without the disks being cleaned, as the field of the host's spec that
+    /// held it. Nobody else gets the host before they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncleaned: Option<Value>,
+    /// Whether that is deployed once more, only to be taken off with a cleaning, or was.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub scrubbing: bool,
 }
 
 impl Defaults {
@@ -64,7 +71,19 @@ impl Defaults {
             meta_data: own(Part::MetaData),
             network_data: own(Part::NetworkData),
             adopted: host.is_deployed(),
+            uncleaned: None,
+            scrubbing: false,
         }
+    }
+
+    /// These choices after what runs on the host is taken off with disks being cleaned in this way.
+    fn after_removal(self, host: &HostFacts, cleaning: Option<&str>) -> Self {
+        let keeps = cleaning == Some("disabled") && self.automated_cleaning_mode.as_deref() != Some("disabled");
+        Self { uncleaned: if keeps { payload_of(host) } else { None }, scrubbing: self.scrubbing && !keeps, ..self }
+    }
+
+    fn text(&self) -> Option<String> {
+        serde_json::to_string(self).ok()
     }
 
     fn data(&self, part: Part) -> Option<&SecretRef> {
@@ -147,14 +166,20 @@ impl Stay {
         }
         // What an earlier claim left on record is not what the owner chose since.
         let new = host.consumer.as_ref().and_then(Consumer::claim) != self.consumer.claim();
-        let defaults = if new { Defaults::shown(host) } else { Defaults::of(host) };
-        if new || !host.annotations.contains_key(names::INFRA_DEFAULTS_ANNOTATION) {
-            change.annotate(names::INFRA_DEFAULTS_ANNOTATION, serde_json::to_string(&defaults).ok());
-        }
+        // But what a reservation kept on record is: the host has been nobody else's since.
+        let kept = is_reserved(host);
+        let defaults = if new && !kept { Defaults::shown(host) } else { Defaults::of(host) };
+        let cleaning: Option<Box<str>> = self.cleaning.clone().or_else(|| defaults.automated_cleaning_mode.clone());
+        let removes = self.payload == Payload::Nothing && payload_of(host).is_some();
+        let defaults = if removes { defaults.after_removal(host, cleaning.as_deref()) } else { defaults };
+        change.record(host, &defaults, new);
         if host.labels.contains_key(names::NODE_REUSE_LABEL) {
             change.label(names::NODE_REUSE_LABEL, None);
         }
-        change.drop_annotations(host, [names::REUSE_GROUP_ANNOTATION, names::REUSE_UNTIL_ANNOTATION]);
+        change.drop_annotations(
+            host,
+            [names::REUSE_GROUP_ANNOTATION, names::REUSE_UNTIL_ANNOTATION, names::FENCE_ANNOTATION],
+        );
         self.payload(host, &mut change);
         let online = self.online || host.disable_power_off;
         if host.online != online {
@@ -168,8 +193,7 @@ impl Stay {
             };
             change.refer(host, part, at);
         }
-        let cleaning = self.cleaning.as_ref().or(defaults.automated_cleaning_mode.as_ref());
-        if !cleans_alike(host.cleaning.as_deref(), cleaning.map(AsRef::as_ref)) {
+        if !cleans_alike(host.cleaning.as_deref(), cleaning.as_deref()) {
             change.spec("automatedCleaningMode", json!(cleaning));
         }
         let prefix = held_prefix(&self.consumer.uid);
@@ -235,6 +259,8 @@ pub struct Leave {
     pub fast_track: bool,
     /// Whether the host goes back because it failed this claim.
     pub replacing: bool,
+    /// Whether its disks stay as they are, for the next claim of the same group.
+    pub keeps_disks: bool,
 }
 
 impl Leave {
@@ -242,18 +268,27 @@ impl Leave {
     #[must_use]
     pub fn patch(&self, host: &HostFacts) -> Option<Value> {
         let mut change = Change::default();
-        let defaults = Defaults::of(host);
-        let cleaning = defaults.automated_cleaning_mode.as_ref();
-        if !cleans_alike(host.cleaning.as_deref(), cleaning.map(AsRef::as_ref)) {
+        let mut defaults = Defaults::of(host);
+        let kept: Option<Box<str>> = self.keeps_disks.then(|| "disabled".into());
+        let cleaning = kept.or_else(|| defaults.automated_cleaning_mode.clone());
+        if !cleans_alike(host.cleaning.as_deref(), cleaning.as_deref()) {
             change.spec("automatedCleaningMode", json!(cleaning));
         }
-        change.clear_payload(host);
+        // What was deployed to be cleaned away must have begun, or taking it off would clean nothing.
+        let begins = defaults.scrubbing && is_idle(host);
+        if !begins && payload_of(host).is_some() {
+            change.clear_payload(host);
+            defaults = defaults.after_removal(host, cleaning.as_deref());
+            if host.annotations.contains_key(names::INFRA_DEFAULTS_ANNOTATION) {
+                change.record(host, &defaults, false);
+            }
+        }
         for part in Part::DATA {
             change.refer(host, part, defaults.data(part));
         }
-        let cleans = cleaning.is_none_or(|mode| &**mode != "disabled");
+        let cleans = cleaning.is_none_or(|mode| &*mode != "disabled");
         let online = host.disable_power_off || (self.fast_track && cleans);
-        if host.online != online {
+        if host.online != online && !begins {
             change.spec("online", json!(online));
         }
         let prefix = held_prefix(&self.uid);
@@ -270,6 +305,61 @@ impl Leave {
         }
         change.body()
     }
+
+    /// The patch that begins to clean disks that were never cleaned: what was on them is deployed once more, to be taken
+    /// off with a cleaning, because hosts clean their disks at no other time. `None` when they are clean, or it has begun.
+    #[must_use]
+    pub fn scrub(&self, host: &HostFacts) -> Option<Value> {
+        let defaults = Defaults::of(host);
+        let payload = defaults.uncleaned.clone().filter(|_| !self.keeps_disks && !defaults.scrubbing)?;
+        if payload_of(host).is_some() || !is_idle(host) {
+            return None;
+        }
+        let mut change = Change::default();
+        for (field, value) in payload.as_object()? {
+            change.spec(field, value.clone());
+        }
+        change.spec("automatedCleaningMode", json!(defaults.automated_cleaning_mode));
+        change.spec("online", json!(true));
+        change.record(host, &Defaults { scrubbing: true, ..defaults }, false);
+        change.body()
+    }
+}
+
+/// Whether a host carries a reservation of ours: nobody else's reference is ever taken off.
+#[must_use]
+pub fn is_reserved(host: &HostFacts) -> bool {
+    let label = host.label(names::NODE_REUSE_LABEL).is_some_and(|value| value.starts_with("hc-"));
+    let keeper = host.consumer.as_ref().map(|consumer| (&*consumer.group, &*consumer.kind));
+    label
+        && host.annotation(names::REUSE_UNTIL_ANNOTATION).is_some()
+        && matches!(keeper, Some((CLUSTER_GROUP, "Cluster") | ("", "Namespace")))
+}
+
+/// Whether disks of the host hold what was taken off without a cleaning.
+#[must_use]
+pub fn is_uncleaned(host: &HostFacts) -> bool {
+    Defaults::of(host).uncleaned.is_some()
+}
+
+/// Whether such disks are being cleaned.
+#[must_use]
+pub fn is_scrubbed(host: &HostFacts) -> bool {
+    Defaults::of(host).scrubbing
+}
+
+/// Whether nothing is under way on the host.
+fn is_idle(host: &HostFacts) -> bool {
+    matches!(&*host.state, "available" | "ready")
+}
+
+/// What is deployed on the host, as the field of its spec that says so.
+fn payload_of(host: &HostFacts) -> Option<Value> {
+    let image = host.image.as_ref().map(|image| {
+        // Credentials are a copy that goes with the claim.
+        json!({"image": Image { oci_auth_secret: None, ..image.clone() }.body()})
+    });
+    image.or_else(|| host.custom_deploy.as_ref().map(|method| json!({"customDeploy": {"method": method}})))
 }
 
 /// What a host carries once it is let go.
@@ -298,19 +388,31 @@ pub enum After {
         group: Box<str>,
         /// Until then, as text.
         until: Box<str>,
+        /// Whether its disks were kept as they are.
+        disks: bool,
     },
 }
 
 impl After {
+    /// Whether the host is clean enough for this.
+    #[must_use]
+    pub fn may_follow(&self, host: &HostFacts) -> bool {
+        let disks = matches!(self, Self::Reserve { disks: true, .. }) || !is_uncleaned(host);
+        disks && crate::release::blocked(host).is_none()
+    }
+
     /// The patch that lets the host go.
     #[must_use]
     pub fn patch(&self, host: &HostFacts) -> Value {
         let mut change = Change::default();
         change.spec("consumerRef", Value::Null);
+        // What the owner had chosen comes back when the disks are cleaned.
+        if !matches!(self, Self::Reserve { disks: true, .. }) {
+            change.drop_annotations(host, [names::INFRA_DEFAULTS_ANNOTATION]);
+        }
         change.drop_annotations(
             host,
             [
-                names::INFRA_DEFAULTS_ANNOTATION,
                 names::FORCE_RELEASE_ANNOTATION,
                 names::REPLACING_ANNOTATION,
                 names::REBOOT_ID_ANNOTATION,
@@ -324,7 +426,7 @@ impl After {
             Self::Avoid { tenant, until } => {
                 change.annotate(&avoid_annotation(tenant), Some(until.to_string()));
             }
-            Self::Reserve { keeper, label, group, until } => {
+            Self::Reserve { keeper, label, group, until, .. } => {
                 change.spec("consumerRef", reference(keeper));
                 change.label(names::NODE_REUSE_LABEL, Some(label.to_string()));
                 change.annotate(names::REUSE_GROUP_ANNOTATION, Some(group.to_string()));
@@ -390,6 +492,16 @@ impl Change {
 
     fn annotate(&mut self, key: &str, value: Option<String>) {
         self.annotations.insert(key.to_owned(), json!(value));
+    }
+
+    /// Keeps the owner's choices on record, unless they are.
+    fn record(&mut self, host: &HostFacts, defaults: &Defaults, new: bool) {
+        let text = defaults.text();
+        let there = host.annotation(names::INFRA_DEFAULTS_ANNOTATION);
+        let differs = || there.and_then(|there| serde_json::from_str(there).ok()).as_ref() != Some(defaults);
+        if new || there.is_none() || differs() {
+            self.annotate(names::INFRA_DEFAULTS_ANNOTATION, text);
+        }
     }
 
     fn drop_annotations<const N: usize>(&mut self, host: &HostFacts, keys: [&str; N]) {

@@ -52,6 +52,8 @@ pub const FORCE_RELEASE_ANNOTATION: &str = "berth.dev/force-release";
 pub const REBOOT_ID_ANNOTATION: &str = "berth.dev/reboot-id";
 /// Annotation on a host: the uid of a claim that the host failed and that gives it back for another one.
 pub const REPLACING_ANNOTATION: &str = "berth.dev/replacing";
+/// Annotation on a free host, for a moment only: it makes a version of the host that no write on its way knows.
+pub const FENCE_ANNOTATION: &str = "berth.dev/fence";
 /// Annotation on a copy of a Secret: the version of the Secret it was copied from.
 pub const SOURCE_VERSION_ANNOTATION: &str = "berth.dev/source-version";
 /// Annotation on a HardwareData: the keys of the labels and annotations that were put on it for the catalogue.

@@ -5,7 +5,7 @@ use api::names::claims::{CLAIM_UID_LABEL, SOURCE_VERSION_ANNOTATION};
 use api::views::Secret;
 use kit::feed::{Project, Version};
 
-/// Secrets by name and version, with an index of the claim a copy was made for.
+/// Secrets by name and version, with indexes of the claim and the host that a copy was made for.
 pub struct Secrets;
 
 /// A Secret, as decisions use it.
@@ -21,10 +21,20 @@ pub struct SecretFacts {
     pub deleting: bool,
 }
 
+impl SecretFacts {
+    /// The host that it was copied for, by the name that copies have.
+    #[must_use]
+    pub fn host(&self, key: &ObjectKey) -> Option<ObjectKey> {
+        self.claim.as_ref()?;
+        let (host, _) = key.name().rsplit_once("-hc-")?;
+        Some(ObjectKey::namespaced(key.namespace()?, host))
+    }
+}
+
 impl Project for Secrets {
     type Source = Secret;
     type Slim = SecretFacts;
-    const INDEXES: &'static [&'static str] = &["claim"];
+    const INDEXES: &'static [&'static str] = &["claim", "host"];
 
     fn slim(source: Secret) -> SecretFacts {
         SecretFacts {
@@ -39,7 +49,10 @@ impl Project for Secrets {
         }
     }
 
-    fn keys(_: usize, _: &ObjectKey, secret: &SecretFacts) -> Vec<Box<str>> {
-        secret.claim.iter().cloned().collect()
+    fn keys(index: usize, key: &ObjectKey, secret: &SecretFacts) -> Vec<Box<str>> {
+        match index {
+            0 => secret.claim.iter().cloned().collect(),
+            _ => secret.host(key).map(|host| host.to_string().into()).into_iter().collect(),
+        }
     }
 }

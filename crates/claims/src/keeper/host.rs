@@ -27,10 +27,9 @@ use crate::facts::{ClaimFacts, HardwareFacts, HostFacts, World};
 use crate::hand::{self, Edit, Hand, Touched};
 use crate::mirror;
 use crate::moving;
-use crate::release;
-use crate::room::{SharedYard, lock};
+use crate::shared::SharedYard;
 use crate::standing::Found;
-use crate::wish::{After, CLUSTER_GROUP, Leave};
+use crate::wish::{After, CLUSTER_GROUP, Leave, is_reserved, is_uncleaned};
 
 /// So many claims that moved are remembered.
 const MOVED: usize = 10_000;
@@ -42,10 +41,17 @@ pub enum Step {
     Report,
     /// Takes what that claim left off the host.
     Clear(Leave),
+    /// Begins to clean disks that were kept uncleaned.
+    Scrub(Leave),
     /// Takes the reference to that claim off a clean host.
     LetGo {
         /// The uid of the claim.
         claim: Box<str>,
+    },
+    /// Deletes copies of secrets that were made for a claim which does not have the host.
+    Sweep {
+        /// The copies.
+        copies: Vec<ObjectKey>,
     },
     /// Ends a reservation.
     Unreserve,
@@ -85,6 +91,8 @@ pub struct Snapshot {
     reported: bool,
     /// Whether whoever keeps the host for reuse is still there.
     keeper: bool,
+    /// Copies that were made for a claim which does not have the host.
+    strays: Vec<ObjectKey>,
     /// What the HardwareData lacks, and its version.
     show: Option<(Value, Version)>,
 }
@@ -242,9 +250,16 @@ impl Hosts {
         }
     }
 
+    /// The copies beside the host that its claim has no use for.
+    fn strays(&self, key: &ObjectKey, host: &HostFacts) -> Vec<ObjectKey> {
+        let copies = self.world.secrets.by("host", &key.to_string());
+        let stray = copies.into_iter().filter(|(_, copy)| !copy.deleting && is_stray(copy.claim.as_deref(), host));
+        stray.map(|(copy, _)| copy).collect()
+    }
+
     fn show(&self, key: &ObjectKey, host: &HostFacts) -> Option<(Value, Version)> {
         let Seen::At(hardware) = self.world.hardware.get(key) else { return None };
-        let shown = mirror::shown(&lock(&self.yard).catalogue(key, host), host);
+        let shown = mirror::shown(&self.yard.lock().catalogue(key, host), host);
         let body = catalogue::patch(&shown, &hardware)?;
         Some((body, self.version(key, &hardware)?))
     }
@@ -276,6 +291,7 @@ impl Room for Hosts {
         let reported = self.memory().reported.get(key).map(|uid| &**uid) == named && named.is_some();
         Ok(Some(Snapshot {
             keeper: self.keeper(&host),
+            strays: self.strays(key, &host),
             show: self.show(key, &host),
             config: Arc::clone(&self.config),
             key: key.clone(),
@@ -316,14 +332,24 @@ impl Room for Hosts {
                 Ok(Flow::Next)
             }
             Step::Clear(leave) => self.change(s, |live| leave.patch(live)).await,
+            Step::Scrub(leave) => {
+                let text = "Nobody takes the host up again; its disks, which were kept, are cleaned first.";
+                let target = Target { kind: self.world.hosts.kind(), key: s.key.clone(), uid: s.host.uid.clone() };
+                self.events.say(&target, false, "CleaningBeforeRelease", text).await;
+                self.change(s, |live| leave.scrub(live)).await
+            }
             Step::LetGo { claim } => {
                 if !claim.is_empty() && !self.copies.drop_all(s.key.namespace().unwrap_or_default(), &claim, "").await?
                 {
                     return Ok(Flow::Wait(s.now.checked_add(RELEASE_CHECK).ok()));
                 }
-                self.change(s, |live| release::blocked(live).is_none().then(|| After::Free.patch(live))).await
+                self.change(s, |live| After::Free.may_follow(live).then(|| After::Free.patch(live))).await
             }
-            Step::Unreserve => self.change(s, |live| is_reserved(live).then(unreserved)).await,
+            Step::Sweep { copies } => self.sweep(s, copies).await,
+            Step::Unreserve => {
+                let free = |live: &HostFacts| is_reserved(live) && After::Free.may_follow(live);
+                self.change(s, |live| free(live).then(unreserved)).await
+            }
             Step::Show { body, at } => {
                 let target = Target { kind: self.world.hardware.kind(), key: s.key.clone(), uid: at.uid.clone() };
                 let version = self.writer.merge(&target, body, Some(&at)).await?;
@@ -340,6 +366,17 @@ impl Room for Hosts {
 }
 
 impl Hosts {
+    /// Deletes copies, if the server says as well that the host is not held for whom they were made.
+    async fn sweep(&self, s: &Snapshot, mut copies: Vec<ObjectKey>) -> Result<Flow, Error> {
+        let Some(live) = self.hand.read(&s.key).await? else { return Ok(Flow::Next) };
+        copies.retain(|copy| match self.world.secrets.get(copy) {
+            Seen::At(secret) => is_stray(secret.claim.as_deref(), &live.facts),
+            Seen::Absent | Seen::Behind => false,
+        });
+        self.copies.delete(&copies).await?;
+        Ok(Flow::Next)
+    }
+
     /// Changes the host if it still names the same consumer.
     async fn change(&self, s: &Snapshot, patch: impl Fn(&HostFacts) -> Option<Value>) -> Result<Flow, Error> {
         let judge = |live: &HostFacts| {
@@ -355,11 +392,22 @@ impl Hosts {
     }
 }
 
+/// Whether a copy for this claim has no business beside the host. Where a claim is named without its uid, for a move,
+/// nobody can tell.
+fn is_stray(claim: Option<&str>, host: &HostFacts) -> bool {
+    let holder = host.consumer.as_ref().filter(|consumer| consumer.claim().is_some());
+    claim.is_some_and(|uid| holder.is_none_or(|consumer| !consumer.means(uid)))
+}
+
 fn unreserved() -> Value {
     json!({
         "metadata": {
             "labels": {names::NODE_REUSE_LABEL: null},
-            "annotations": {names::REUSE_GROUP_ANNOTATION: null, names::REUSE_UNTIL_ANNOTATION: null},
+            "annotations": {
+                names::REUSE_GROUP_ANNOTATION: null,
+                names::REUSE_UNTIL_ANNOTATION: null,
+                names::INFRA_DEFAULTS_ANNOTATION: null,
+            },
         },
         "spec": {"consumerRef": null},
     })
@@ -368,6 +416,9 @@ fn unreserved() -> Value {
 fn decide(s: &Snapshot) -> Vec<Step> {
     let (waits, mut plan): (Vec<Step>, Vec<Step>) =
         orphan(s).into_iter().chain(reservation(s)).partition(|step| matches!(step, Step::Wait { .. }));
+    if !s.strays.is_empty() {
+        plan.push(Step::Sweep { copies: s.strays.clone() });
+    }
     plan.extend(s.show.iter().map(|(body, at)| Step::Show { body: body.clone(), at: at.clone() }));
     plan.extend(waits);
     plan
@@ -394,24 +445,25 @@ fn orphan(s: &Snapshot) -> Vec<Step> {
         return plan;
     }
     let claim = s.host.consumer.as_ref().map(|consumer| consumer.uid.clone()).unwrap_or_default();
-    let leave = Leave { uid: claim.clone(), fast_track: s.config.fast_track, replacing: false };
-    if leave.patch(&s.host).is_some() {
-        plan.push(Step::Clear(leave));
-    } else if release::blocked(&s.host).is_some() {
-        plan.push(Step::Wait { until: s.now.checked_add(RELEASE_CHECK).unwrap_or(s.now) });
-    } else {
-        plan.push(Step::LetGo { claim });
-    }
+    let leave = leave(s, &claim);
+    plan.push(cleared(s, leave).unwrap_or(Step::LetGo { claim }));
     plan
 }
 
-/// Whether a host carries a reservation of ours: nobody else's reference is ever taken off.
-fn is_reserved(host: &HostFacts) -> bool {
-    let label = host.labels.get(names::NODE_REUSE_LABEL).is_some_and(|value| value.starts_with("hc-"));
-    let keeper = host.consumer.as_ref().map(|consumer| (&*consumer.group, &*consumer.kind));
-    label
-        && host.annotation(names::REUSE_UNTIL_ANNOTATION).is_some()
-        && matches!(keeper, Some((CLUSTER_GROUP, "Cluster") | ("", "Namespace")))
+fn leave(s: &Snapshot, claim: &str) -> Leave {
+    Leave { uid: claim.into(), fast_track: s.config.fast_track, replacing: false, keeps_disks: false }
+}
+
+/// The next step towards a clean host; `None` when it is one.
+fn cleared(s: &Snapshot, leave: Leave) -> Option<Step> {
+    if leave.patch(&s.host).is_some() {
+        return Some(Step::Clear(leave));
+    }
+    if leave.scrub(&s.host).is_some() {
+        return Some(Step::Scrub(leave));
+    }
+    let until = s.now.checked_add(RELEASE_CHECK).unwrap_or(s.now);
+    (!After::Free.may_follow(&s.host)).then_some(Step::Wait { until })
 }
 
 fn reservation(s: &Snapshot) -> Option<Step> {
@@ -422,7 +474,10 @@ fn reservation(s: &Snapshot) -> Option<Step> {
     // A time that cannot be read has passed.
     let until: Timestamp = text.parse().unwrap_or(Timestamp::UNIX_EPOCH);
     if until <= s.now || !s.keeper {
-        return Some(Step::Unreserve);
+        // Only what was kept on record is ours to clear; the rest of a reserved host is as its owner has it.
+        let kept = is_uncleaned(&s.host) || s.host.annotation(names::INFRA_DEFAULTS_ANNOTATION).is_some();
+        let pending = kept.then(|| cleared(s, leave(s, ""))).flatten();
+        return Some(pending.unwrap_or(Step::Unreserve));
     }
     Some(Step::Wait { until })
 }
@@ -433,17 +488,18 @@ fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
     let rule = |holds: bool, words: &str| if holds { Ok(()) } else { Err(Violation::new(words)) };
     for step in plan {
         match step {
-            Step::Clear(_) | Step::LetGo { .. } => {
+            Step::Clear(_) | Step::Scrub(_) if is_reserved(&s.host) => {}
+            Step::Clear(_) | Step::Scrub(_) | Step::LetGo { .. } => {
                 rule(s.claim == Claim::Gone, "a host is taken from a claim only when that is gone")?;
                 rule(
                     s.config.orphan_action == OrphanAction::Release,
                     "orphans are released only when that was chosen",
                 )?;
-                let clean = !matches!(step, Step::LetGo { .. }) || release::blocked(&s.host).is_none();
+                let clean = !matches!(step, Step::LetGo { .. }) || After::Free.may_follow(&s.host);
                 rule(clean, "a host that is not clean is not let go")?;
             }
             Step::Unreserve => rule(is_reserved(&s.host), "only our own reservation is ended")?,
-            Step::Report | Step::Show { .. } | Step::Wait { .. } => {}
+            Step::Report | Step::Sweep { .. } | Step::Show { .. } | Step::Wait { .. } => {}
         }
     }
     Ok(())
@@ -455,6 +511,12 @@ pub(super) fn wake(world: &World, work: &Arc<Work<ObjectKey>>, memory: Arc<Mutex
     world.hosts.observe(move |delta| queue.add_now(delta.key.clone(), Priority::Background));
     let queue = Arc::clone(work);
     world.hardware.observe(move |delta| queue.add_now(delta.key.clone(), Priority::Background));
+    let queue = Arc::clone(work);
+    world.secrets.observe(move |delta| {
+        if let Some(host) = delta.new.as_ref().and_then(|copy| copy.host(&delta.key)) {
+            queue.add_now(host, Priority::Background);
+        }
+    });
     let (queue, hosts) = (Arc::clone(work), world.hosts.clone());
     world.policies.observe(move |delta| {
         let copy =

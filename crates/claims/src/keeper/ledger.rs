@@ -14,7 +14,7 @@ use kit::write::Target;
 use serde::Serialize;
 
 use crate::facts::Ruled;
-use crate::room::{SharedYard, lock};
+use crate::shared::SharedYard;
 use crate::yard::{Use, Yard};
 
 /// One kind of rule.
@@ -80,7 +80,7 @@ impl<A: Account> Room for Ledger<A> {
             Seen::Absent => return Ok(None),
             Seen::Behind => return Err(Lag),
         };
-        let Some(used) = A::used(&lock(&self.yard), key) else { return Err(Lag) };
+        let Some(used) = A::used(&self.yard.lock(), key) else { return Err(Lag) };
         let target = Target { kind: self.feed.kind(), key: key.clone(), uid: facts.uid.clone() };
         Ok(Some(Snapshot { target, facts, used }))
     }

@@ -18,7 +18,7 @@ use kit::room::Driver;
 
 use crate::config::Config;
 use crate::facts::World;
-use crate::room::SharedYard;
+use crate::shared::SharedYard;
 use crate::yard::Touched;
 use host::Hosts;
 use ledger::{Account, Ledger};

@@ -118,7 +118,7 @@ proptest! {
         if let Some(patch) = stay.patch(&before) {
             merge(&mut body, &patch);
         }
-        let leave = Leave { uid: "u".into(), fast_track: false, replacing: false };
+        let leave = Leave { uid: "u".into(), fast_track: false, replacing: false, keeps_disks: false };
         if let Some(patch) = leave.patch(&host(&body)) {
             merge(&mut body, &patch);
         }
@@ -140,6 +140,52 @@ proptest! {
             prop_assert_eq!(before.annotation(key), after.annotation(key));
         }
     }
+}
+
+#[test]
+fn disks_that_were_not_cleaned_are_on_record_until_they_are() {
+    let mut body = json!({
+        "metadata": {"name": "node", "namespace": "infra", "uid": "h", "annotations": {}},
+        "spec": {"online": false, "automatedCleaningMode": "metadata"},
+        "status": {"provisioning": {"state": "available"}},
+    });
+    let mut stay = Stay {
+        consumer: claim(),
+        online: true,
+        payload: Payload::Image(Image { url: "https://images/one".into(), ..Image::default() }),
+        data: BTreeMap::new(),
+        cleaning: Some("disabled".into()),
+        held: BTreeMap::new(),
+        reboot: None,
+        detached: Mark::AsIs,
+        paused: Mark::AsIs,
+        block_move: false,
+    };
+    let leave = Leave { uid: "u".into(), fast_track: false, replacing: false, keeps_disks: false };
+    let apply = |body: &mut Value, patch: Option<Value>| merge(body, &patch.unwrap());
+    apply(&mut body, stay.patch(&host(&body)));
+    assert!(!is_uncleaned(&host(&body)));
+    stay.payload = Payload::Nothing;
+    apply(&mut body, stay.patch(&host(&body)));
+    assert!(is_uncleaned(&host(&body)) && !After::Free.may_follow(&host(&body)));
+    apply(&mut body, leave.patch(&host(&body)));
+    assert!(is_uncleaned(&host(&body)), "turning cleaning on cleans nothing by itself");
+    apply(&mut body, leave.scrub(&host(&body)));
+    assert_eq!(body["spec"]["image"]["url"], "https://images/one");
+    assert_eq!((&body["spec"]["online"], &body["spec"]["automatedCleaningMode"]), (&json!(true), &json!("metadata")));
+    // Taken off before it has begun, it would clean nothing.
+    assert_eq!((leave.patch(&host(&body)), leave.scrub(&host(&body))), (None, None));
+    body["status"]["provisioning"]["state"] = json!("provisioning");
+    apply(&mut body, leave.patch(&host(&body)));
+    assert!(!is_uncleaned(&host(&body)) && body["spec"].get("image").is_none());
+    assert!(!After::Free.may_follow(&host(&body)), "it is being cleaned");
+    body["status"]["provisioning"]["state"] = json!("available");
+    assert!(After::Free.may_follow(&host(&body)));
+    // The owner's own rule counts: what it does not clean is nobody's breach.
+    let mut own = json!({"metadata": {"name": "n", "namespace": "infra", "uid": "h"},
+        "spec": {"automatedCleaningMode": "disabled", "image": {"url": "a"}}});
+    apply(&mut own, stay.patch(&host(&own)));
+    assert!(!is_uncleaned(&host(&own)));
 }
 
 #[test]

@@ -300,6 +300,12 @@ impl Yard {
         self.holdings.quota_use(quota, |tenant| self.rules.space(tenant))
     }
 
+    /// Whether the use of any quota or policy changed since that was asked last.
+    #[must_use]
+    pub fn is_touched(&self) -> bool {
+        self.holdings.is_touched()
+    }
+
     /// Quotas and policies whose use changed since this was asked last.
     pub fn touched(&mut self) -> Touched {
         self.holdings.touched()

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "the actors around the room own their tasks and their time")]
 
+mod crowd;
+mod edges;
 mod objects;
 mod site;
 mod stories;

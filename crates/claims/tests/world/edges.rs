@@ -1,0 +1,213 @@
+//! What happens rarely: a leader whose last write comes late, hands that reach into what is Berth's, a server that
+//! refuses, disks that were never cleaned.
+
+use std::time::Duration;
+
+use claims::config::Config;
+use serde_json::{Value, json};
+use sim::metal::oracle::Forgiven;
+use sim::server::{Action, EventAction, Rule, Server};
+
+use crate::objects::{
+    CLAIMS, HOSTS, INFRA, SECRETS, annotate, at, claim, condition, copies, deployment, edit, hosts, policy, secrets,
+};
+use crate::site::Site;
+
+const PAUSED: &str = "cluster.x-k8s.io/paused";
+
+fn open(server: &Server) {
+    hosts(server, &["h1"]);
+    policy(server, &json!({}));
+    secrets(server, "red");
+}
+
+fn events(server: &Server, namespace: &str, reason: &str) -> Vec<Value> {
+    let all = server.list("events.events.k8s.io", namespace);
+    all.into_iter().filter(|event| event["reason"] == reason).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_that_arrives_after_its_claim_is_gone_binds_nothing() {
+    let mut site = Site::new(open);
+    // The first leader's bind is on its way when it loses the lease.
+    let bind = Rule::any().method("PATCH").path_contains("/baremetalhosts/h1").client("room-0");
+    let late = site.server.inject(bind, Action::Delay(Duration::from_secs(8)));
+    site.server.put(claim("red", "c")).unwrap();
+    site.until("the intent is stored", |server| {
+        server.get(CLAIMS, "red", "c").unwrap()["status"].get("selectedHost").is_some()
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(site.server.hits(late), 1, "the bind is on its way");
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    site.add_room(Config::default());
+    let begun = tokio::time::Instant::now();
+    site.until_gone("red", "c").await;
+    assert!(begun.elapsed() < Duration::from_secs(6), "the bind came first");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let host = site.server.get(HOSTS, INFRA, "h1").unwrap();
+    assert_eq!(host["spec"]["consumerRef"], Value::Null);
+    assert!(host["metadata"]["annotations"].as_object().is_none_or(serde_json::Map::is_empty), "{host}");
+    site.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_somebody_edits_is_made_right_again() {
+    let site = Site::new(open);
+    site.server.put(deployment("red", "c")).unwrap();
+    site.until_ready("red", "c").await;
+    let copy = copies(&site.server).into_iter().find(|copy| copy["data"].get("userData").is_some()).unwrap();
+    let (name, right) = (at(&copy, "/metadata/name").to_owned(), copy["data"].clone());
+    let wrong = json!({"data": {"userData": "ZXZpbA==", "more": "ZXZpbA=="}});
+    edit(&site.server, SECRETS, INFRA, &name, &wrong);
+    site.until("the copy is as it was", |server| server.get(SECRETS, INFRA, &name).unwrap()["data"] == right).await;
+    site.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_go_when_their_host_is_taken_from_a_claim_that_is_torn_off() {
+    let torn = [("red".to_owned(), "c".to_owned())].into();
+    let by_hand = [(INFRA.to_owned(), "h1".to_owned())].into();
+    let site = Site::forgiving(Forgiven { claims: torn, hosts: by_hand, ..Forgiven::default() }, open);
+    site.server.put(deployment("red", "c")).unwrap();
+    site.until_ready("red", "c").await;
+    assert_eq!(copies(&site.server).len(), 3);
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    let _ = site.server.edit(CLAIMS, "red", "c", |claim| claim["metadata"]["finalizers"] = json!([]));
+    // Orphans are only told of, and the host still reads its copies.
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    assert!(site.server.get(CLAIMS, "red", "c").is_none());
+    assert_eq!(copies(&site.server).len(), 3);
+    let cleared = json!({"spec": {"consumerRef": null, "image": null, "userData": null, "metaData": null,
+        "networkData": null}});
+    edit(&site.server, HOSTS, INFRA, "h1", &cleared);
+    site.until("no copy is left", |server| copies(server).is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_cannot_be_carried_to_the_host_is_told() {
+    let site = Site::new(|server| {
+        hosts(server, &["h1"]);
+        policy(server, &json!({"allowsPause": true}));
+    });
+    site.server.put(claim("red", "c")).unwrap();
+    site.until_ready("red", "c").await;
+    let refuse = || {
+        let writes = Rule::any().method("PATCH").path_contains("/baremetalhosts/").client("room-0").always();
+        site.server.inject(writes, Action::Status(403))
+    };
+    let fault = refuse();
+    annotate(&site.server, "red", "c", PAUSED, Some(""));
+    site.until_condition("red", "c", "Associated", "False/PauseAnnotationSetFailed").await;
+    site.server.stop_fault(fault);
+    site.until_condition("red", "c", "Associated", "True/BareMetalHostAssociated").await;
+    let paused = |server: &Server| {
+        let host = server.get(HOSTS, INFRA, "h1").unwrap();
+        at(&host, "/metadata/annotations/baremetalhost.metal3.io~1paused") == "metal3.io/hostclaim"
+    };
+    assert!(paused(&site.server));
+    let fault = refuse();
+    annotate(&site.server, "red", "c", PAUSED, None);
+    site.until_condition("red", "c", "Associated", "False/PauseAnnotationRemoveFailed").await;
+    site.server.stop_fault(fault);
+    site.until_ready("red", "c").await;
+    assert!(!paused(&site.server));
+    site.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_are_told_of_the_choice_the_conflict_and_the_copies() {
+    let site = Site::new(|server| {
+        open(server);
+        let slow = json!({"delayMs": {"provisioning": 2000}}).to_string();
+        edit(server, HOSTS, INFRA, "h1", &json!({"metadata": {"annotations": {"berth.dev/sim": slow}}}));
+    });
+    site.until("the room knows the host", |server| server.open_watches() > 7).await;
+    // The room does not hear that somebody else has taken the host.
+    site.line().script_events(|_, resource, _| EventAction { drop: resource == HOSTS, ..EventAction::default() });
+    let other = json!({"apiVersion": "v1", "kind": "Machine", "namespace": "elsewhere", "name": "m"});
+    edit(&site.server, HOSTS, INFRA, "h1", &json!({"spec": {"consumerRef": other}}));
+    site.server.put(deployment("red", "c")).unwrap();
+    site.until("the conflict is told", |server| !events(server, "red", "BindConflict").is_empty()).await;
+    assert_eq!(site.server.get(HOSTS, INFRA, "h1").unwrap()["spec"]["consumerRef"]["kind"], "Machine");
+    let claim = site.claim("red", "c");
+    assert_ne!(condition(&claim, "Associated"), "False/BareMetalHostNotSynchronized", "a conflict flips nothing");
+    site.line().script_events(|_, _, _| EventAction::default());
+    edit(&site.server, HOSTS, INFRA, "h1", &json!({"spec": {"consumerRef": null}}));
+    site.until_ready("red", "c").await;
+    for reason in ["HostSelected", "HostBound", "SecretCopied", "ProvisioningStarted", "Provisioned"] {
+        assert!(!events(&site.server, "red", reason).is_empty(), "{reason}");
+    }
+    let text = json!(site.server.list("events.events.k8s.io", "red")).to_string();
+    assert!(!text.contains("elsewhere"), "{text}");
+    site.rest().await;
+}
+
+fn uncleaned(server: &Server) {
+    hosts(server, &["h1"]);
+    policy(server, &json!({"allowsCleaningOverride": true}));
+    secrets(server, "red");
+}
+
+#[tokio::test(start_paused = true)]
+async fn disks_that_a_claim_left_uncleaned_are_cleaned_before_the_host_goes_back() {
+    let site = Site::new(uncleaned);
+    let mut sly = deployment("red", "c");
+    sly["spec"]["automatedCleaningMode"] = json!("disabled");
+    site.server.put(sly).unwrap();
+    site.until_ready("red", "c").await;
+    // Without an image the host is free of it by name only.
+    edit(&site.server, CLAIMS, "red", "c", &json!({"spec": {"image": null}}));
+    site.until("the host is available", |server| {
+        at(&server.get(CLAIMS, "red", "c").unwrap(), "/status/provisioningState") == "Available"
+    })
+    .await;
+    assert!(site.yonder.machines.disk(INFRA, "h1").unwrap().contains("user of red"));
+    let slow = json!({"delayMs": {"provisioning": 2000, "deprovisioning": 2000}}).to_string();
+    edit(&site.server, HOSTS, INFRA, "h1", &json!({"metadata": {"annotations": {"berth.dev/sim": slow}}}));
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    site.until_condition("red", "c", "Associated", "False/CleaningBeforeRelease").await;
+    site.until_gone("red", "c").await;
+    assert_eq!(site.yonder.machines.disk(INFRA, "h1"), None);
+    let host = site.server.get(HOSTS, INFRA, "h1").unwrap();
+    assert_eq!((&host["spec"]["image"], &host["spec"]["consumerRef"]), (&Value::Null, &Value::Null));
+    assert_eq!((&host["spec"]["automatedCleaningMode"], &host["spec"]["online"]), (&json!("metadata"), &json!(false)));
+    assert!(host["metadata"]["annotations"].get("berth.dev/infra-defaults").is_none());
+    site.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn disks_are_kept_for_the_next_claim_of_the_group_and_cleaned_when_none_comes() {
+    let site = Site::new(uncleaned);
+    let reuse = |name: &str| {
+        let mut claim = deployment("red", name);
+        claim["spec"]["automatedCleaningMode"] = json!("disabled");
+        claim["spec"]["nodeReuse"] = json!("workers");
+        claim
+    };
+    site.server.put(reuse("one")).unwrap();
+    site.until_ready("red", "one").await;
+    assert!(site.server.delete(CLAIMS, "red", "one"));
+    site.until_gone("red", "one").await;
+    let host = site.server.get(HOSTS, INFRA, "h1").unwrap();
+    assert_eq!(host["spec"]["consumerRef"]["kind"], "Namespace");
+    assert!(site.yonder.machines.disk(INFRA, "h1").unwrap().contains("user of red"), "kept for the group");
+    // The next claim of the group takes it up, and does not clean either.
+    site.server.put(reuse("two")).unwrap();
+    site.until_ready("red", "two").await;
+    assert!(site.server.delete(CLAIMS, "red", "two"));
+    site.until_gone("red", "two").await;
+    assert!(site.yonder.machines.disk(INFRA, "h1").is_some());
+    // Nobody else gets it, and when the time is over it is cleaned before it is free.
+    site.server.put(claim("blue", "c")).unwrap();
+    site.until_condition("blue", "c", "Associated", "False/NoBareMetalHost").await;
+    tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+    site.until_ready("blue", "c").await;
+    assert_eq!(site.yonder.machines.disk(INFRA, "h1"), None);
+    assert_eq!(events(&site.server, INFRA, "CleaningBeforeRelease").len(), 1);
+    let host = site.host_of("blue", "c");
+    assert_eq!(host["spec"]["automatedCleaningMode"], "metadata");
+    let record: Value = serde_json::from_str(at(&host, "/metadata/annotations/berth.dev~1infra-defaults")).unwrap();
+    assert_eq!(record["automatedCleaningMode"], "metadata", "the owner's choice survived two tenants' claims");
+    site.rest().await;
+}
