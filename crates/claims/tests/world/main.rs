@@ -8,3 +8,4 @@ mod objects;
 mod site;
 mod stories;
 mod sweeps;
+mod travel;

@@ -287,7 +287,30 @@ const DETACH: Story = Story {
     counts: false,
 };
 
-const ALL: [&Story; 8] = [&LIFE, &TAKEOVER, &RACE, &REVOKED, &LOST, &DUPLICATE, &PAUSE, &DETACH];
+const PACKED: Story = Story {
+    name: "ready for a move, and back",
+    before: |server| {
+        hosts(server, &["h1"]);
+        server.put(village(false)).unwrap();
+        let mut member = claim(INFRA, "c");
+        member["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "village"});
+        server.put(member).unwrap();
+    },
+    acts: &[
+        |server| drop(server.put(village(true)).unwrap()),
+        |server| drop(server.put(village(false)).unwrap()),
+        |server| end(server, CLAIMS, INFRA, "c"),
+    ],
+    by_hand: &[],
+    counts: false,
+};
+
+fn village(paused: bool) -> Value {
+    json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"namespace": INFRA, "name": "village"}, "spec": {"paused": paused}})
+}
+
+const ALL: [&Story; 9] = [&LIFE, &TAKEOVER, &RACE, &REVOKED, &LOST, &DUPLICATE, &PAUSE, &DETACH, &PACKED];
 
 /// The same life for users in a hurry: who asks for a reboot and for power off at once sees the machine go off once, not
 /// twice.

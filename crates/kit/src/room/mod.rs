@@ -17,8 +17,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
-pub use driver::{Driver, Outcome};
 pub use crate::backoff::Pace;
+pub use driver::{Driver, Outcome};
 pub use meter::Meter;
 
 use crate::class::{Class, Classify, chain};
