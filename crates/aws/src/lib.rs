@@ -7,7 +7,7 @@
 //! | where services answer | [`place`]: partitions, configured endpoints |
 //! | who we are | [`credentials`]: sources as values, shared-config text, the process's own |
 //! | how fast we may go | [`limits`]: the published buckets |
-//! | shared questions, long lists | [`flight`], [`paging`] |
+//! | long lists | [`paging`] |
 //! | the wire (feature `net`) | `net`: Query protocol, signing, XML, credential providers |
 //!
 //! A room depends on this crate without `net` and is generic over [`port::Ec2`]; a model in a property test implements
@@ -20,7 +20,7 @@
 
 pub mod credentials;
 pub mod errors;
-pub mod flight;
+
 pub mod limits;
 #[cfg(feature = "net")]
 pub mod net;

@@ -8,9 +8,9 @@
 //! |---|---|
 //! | start, supervise, stop, be ready | [`manager`], [`gates`], [`lease`], [`kinds`], [`client`] |
 //! | pace | [`backoff`], [`bucket`], [`clock`] |
-//! | say why | [`conditions`], [`events`], [`explain`], [`class`], [`field`], [`telemetry`] |
+//! | say why | [`conditions`], [`events`], [`explain`], [`class`], [`field`], [`words`], [`telemetry`] |
 //! | serve | [`serve`], [`certs`], [`admission`] |
-//! | call out | [`http`], [`secret`] |
+//! | call out | [`http`], [`flight`], [`secret`], [`open!`] for values others may extend |
 //! | prove | [`fault`], [`rights`] |
 //!
 //! Every part that thinks (queue, index, election, fold, certificate plan, buckets) is plain data with time passed in, so
@@ -29,16 +29,19 @@ pub mod explain;
 pub mod fault;
 pub mod feed;
 pub mod field;
+pub mod flight;
 pub mod gates;
 pub mod http;
 pub mod kinds;
 pub mod lease;
 pub mod manager;
 pub mod pattern;
+mod open;
 pub mod queue;
 pub mod rights;
 pub mod room;
 pub mod secret;
 pub mod serve;
 pub mod telemetry;
+pub mod words;
 pub mod write;

@@ -4,11 +4,14 @@
 pub mod conformance;
 pub mod dock;
 pub mod ec2;
+pub mod edge;
 pub mod metal;
 pub mod noise;
+pub mod percent;
 pub mod plane;
 pub mod proxy;
 pub mod record;
 pub mod server;
 pub mod sweep;
+pub mod time;
 pub mod wait;

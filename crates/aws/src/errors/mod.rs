@@ -3,11 +3,11 @@
 mod table;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kit::class::{Class, Classify};
-use kit::http::HttpError;
+pub use kit::http::Unanswered;
+use kit::words::one_line;
 
 pub use table::{Kind, kind_of, label_of, strip_prefix};
 
@@ -81,23 +81,6 @@ pub enum Cause {
         /// Why.
         detail: String,
     },
-}
-
-/// A failure of the transport, shared by all who waited for the same answer.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct Unanswered(Arc<HttpError>);
-
-impl PartialEq for Unanswered {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl From<HttpError> for Unanswered {
-    fn from(error: HttpError) -> Self {
-        Self(Arc::new(error))
-    }
 }
 
 /// A list that does not end.
@@ -236,7 +219,7 @@ impl Cause {
             Self::Failed { status: 503 | 429, .. } => Kind::Throttled,
             Self::Failed { status: 500.., .. } => Kind::Transient,
             Self::Failed { .. } | Self::Malformed { .. } | Self::Paging(_) => Kind::Malformed,
-            Self::NoAnswer(Unanswered(error)) => match error.class() {
+            Self::NoAnswer(unanswered) => match unanswered.error().class() {
                 Class::Terminal => Kind::Terminal,
                 Class::Stale | Class::Transient { .. } => Kind::Transient,
             },
@@ -253,7 +236,7 @@ impl Cause {
             // A refusal of a request is final; a fault of the service may have struck at any moment.
             Self::Refused { status, .. } => *status >= 500 && self.kind() != Kind::Throttled,
             Self::Failed { status, .. } => *status >= 500,
-            Self::NoAnswer(Unanswered(error)) => error.maybe_sent(),
+            Self::NoAnswer(unanswered) => unanswered.error().maybe_sent(),
             Self::Malformed { .. } | Self::Paging(_) => true,
             Self::Credentials(_) | Self::Crowded | Self::Request { .. } => false,
         }
@@ -278,17 +261,13 @@ pub fn presentable(code: &str, message: &str) -> String {
         // An encoded blob that differs each time and only the account's owner can read.
         _ => message.split("Encoded authorization failure message").next().unwrap_or_default(),
     };
-    let words: Vec<&str> = cut.split_whitespace().collect();
-    let text: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();
-    match text.char_indices().nth(MESSAGE) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text,
-    }
+    one_line(cut, MESSAGE)
 }
 
 #[cfg(test)]
 mod tests {
     use kit::class::chain;
+    use kit::http::HttpError;
     use proptest::prelude::*;
 
     use super::*;

@@ -8,8 +8,8 @@ mod ec2;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod identity;
-mod pool;
 mod sts;
+mod trust;
 mod wire;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,22 +17,21 @@ use std::time::Duration;
 
 use api::names::Region;
 use kit::clock::Clock;
-use kit::http::{HttpClient, HttpError, HttpOptions, Policy, Resolve, SystemResolver};
+use kit::http::{HttpClient, HttpError, HttpOptions, Policy, Pools, Resolve, SystemResolver};
 use tokio::time::Instant;
 
 pub use call::{Meter, Timing};
 pub use ec2::Ec2Client;
 pub use identity::shared_files;
-pub use pool::Trust;
+pub use trust::Trust;
 
 use crate::credentials::{CredentialsError, Source};
 use crate::errors::Service;
 use crate::limits::Limits;
-use crate::place::Endpoints;
+use crate::place::{Endpoint, Endpoints};
 use crate::port::{Answer, AssumeRole, AssumeRoleWithWebIdentity, CallerIdentity, Credentials, Sts};
 use call::{Buckets, Caller, Signer};
 use identity::{Container, How, Machine, Provider};
-use pool::Pools;
 
 /// Clients that are kept.
 const CLIENTS: usize = 64;
@@ -120,7 +119,7 @@ struct Inner {
     clock: Clock,
     meter: Meter,
     buckets: Arc<Buckets>,
-    pools: Pools,
+    pools: Pools<(Endpoint, Trust)>,
     clients: Mutex<Vec<Kept>>,
 }
 
@@ -256,7 +255,7 @@ impl Aws {
     fn caller(&self, scope: &Scope, service: Service, signer: Signer) -> Result<Caller, SetupError> {
         let endpoint = scope.endpoints.of(service, &scope.region);
         let make = || self.http(endpoint.policy(), &scope.trust, self.inner.options.timing.attempt);
-        let http = self.inner.pools.get(&endpoint, &scope.trust, make);
+        let http = self.inner.pools.get((endpoint.clone(), scope.trust.clone()), make);
         Ok(Caller {
             service,
             region: scope.region.clone(),

@@ -3,7 +3,7 @@
 use api::names::{AvailabilityZone, ImageId, InstanceType};
 
 use super::common::{Filter, Tags};
-use super::open::open;
+use kit::open;
 
 open! {
     /// A processor architecture.

@@ -4,7 +4,7 @@ use api::names::{AccountId, AvailabilityZone, ClientToken, HostId, InstanceFamil
 use jiff::Timestamp;
 
 use super::common::{Filter, Tags};
-use super::open::open;
+use kit::open;
 
 open! {
     /// The state of a dedicated host; only `Available` accepts launches.

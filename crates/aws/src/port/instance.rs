@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kit::secret::Secret;
 
 use super::common::{Filter, Tags};
-use super::open::open;
+use kit::open;
 
 open! {
     /// The state of an instance.

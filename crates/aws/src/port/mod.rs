@@ -9,7 +9,6 @@ mod host;
 mod identity;
 mod instance;
 mod network;
-pub(crate) mod open;
 
 use std::future::Future;
 

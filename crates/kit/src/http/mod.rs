@@ -1,11 +1,13 @@
 //! Calling other people's HTTP APIs: deadlines, bounded bodies, checked addresses, and errors that say what happened.
 //!
 //! The client follows no redirects (they come back as they are), repeats nothing unless a [`Retry`] is given, checks
-//! every server certificate, and calls only what its [`Policy`] allows. Errors name the host, never the path, the
+//! every server certificate unless told not to, and calls only what its [`Policy`] allows. Errors name the host, never the path, the
 //! query or a header: these carry keys and signatures.
 
 mod connect;
+mod pools;
 mod target;
+mod trust;
 
 use std::error::Error as _;
 use std::io;
@@ -30,6 +32,7 @@ use crate::clock::Clock;
 
 use connect::Checked;
 pub use connect::{ConnectError, Resolve, SystemResolver};
+pub use pools::Pools;
 pub use target::{Listed, Policy, Target, TargetError, forbidden};
 
 /// How a client behaves.
@@ -49,6 +52,8 @@ pub struct HttpOptions {
     pub extra_ca: Option<Vec<u8>>,
     /// Whether the machine's authorities are trusted.
     pub native_roots: bool,
+    /// Whether a server must prove who it is; off, anybody on the way can read and change everything.
+    pub verify: bool,
     /// What may be called.
     pub policy: Policy,
     /// How names are resolved.
@@ -67,6 +72,7 @@ impl HttpOptions {
             body_limit: 8 << 20,
             extra_ca: None,
             native_roots: true,
+            verify: true,
             policy: Policy::new(),
             resolver: Arc::new(SystemResolver),
         }
@@ -132,6 +138,41 @@ impl HttpError {
     }
 }
 
+impl HttpError {
+    /// Whether the server could not prove who it is: the wrong authority, the wrong name, or a certificate out of date.
+    #[must_use]
+    pub fn is_untrusted(&self) -> bool {
+        let Self::Connect { source, .. } = self else { return false };
+        let untrusted = |error: &rustls::Error| matches!(error, rustls::Error::InvalidCertificate(_));
+        found(&**source, &untrusted)
+    }
+}
+
+/// A failure of the transport, shared by all who waited for the same answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Unanswered(Arc<HttpError>);
+
+impl Unanswered {
+    /// What happened.
+    #[must_use]
+    pub fn error(&self) -> &HttpError {
+        &self.0
+    }
+}
+
+impl PartialEq for Unanswered {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl From<HttpError> for Unanswered {
+    fn from(error: HttpError) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
 impl Classify for HttpError {
     fn class(&self) -> Class {
         match self {
@@ -186,11 +227,15 @@ impl HttpClient {
         let agent = HeaderValue::from_str(&options.user_agent)
             .map_err(|_| setup(format!("{:?} is not a user agent", options.user_agent)))?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
+        let tls = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-            .map_err(|error| setup(error.to_string()))?
-            .with_root_certificates(roots(&options)?)
-            .with_no_client_auth();
+            .map_err(|error| setup(error.to_string()))?;
+        let tls = if options.verify {
+            tls.with_root_certificates(roots(&options)?)
+        } else {
+            tls.dangerous().with_custom_certificate_verifier(trust::Anyone::new(&provider))
+        };
+        let tls = tls.with_no_client_auth();
         let connector = Checked {
             policy: Arc::new(options.policy.clone()),
             resolver: options.resolver.clone(),
@@ -299,17 +344,32 @@ impl HttpClient {
 
 /// The policy's own refusal, if it is somewhere among the causes.
 fn refusal(error: &hyper_util::client::legacy::Error) -> Option<TargetError> {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(ConnectError::Refused(refused)) = error.downcast_ref::<ConnectError>() {
-            return Some(refused.clone());
+    let refused = |error: &ConnectError| match error {
+        ConnectError::Refused(refused) => Some(refused.clone()),
+        _ => None,
+    };
+    cause(error.source()?, &refused)
+}
+
+fn found<E: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static), test: &dyn Fn(&E) -> bool) -> bool {
+    cause(error, &|error: &E| test(error).then_some(())).is_some()
+}
+
+/// The first cause of a type that `pick` takes something from.
+fn cause<E: std::error::Error + 'static, T>(
+    error: &(dyn std::error::Error + 'static),
+    pick: &dyn Fn(&E) -> Option<T>,
+) -> Option<T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(taken) = error.downcast_ref::<E>().and_then(pick) {
+            return Some(taken);
         }
         // `io::Error::source` skips the error that it wraps.
-        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        if let Some(ConnectError::Refused(refused)) = wrapped.and_then(|inner| inner.downcast_ref::<ConnectError>()) {
-            return Some(refused.clone());
-        }
-        cause = error.source();
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped as &(dyn std::error::Error + 'static)),
+            None => error.source(),
+        };
     }
     None
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::edge::Shared;
 use super::world::World;
 use super::world::faults::Fault;
 use super::world::host::HostState;
@@ -16,6 +15,7 @@ use super::world::instance::InstanceState;
 use super::world::log::Entry;
 use super::world::oracle::{HostFacts, InstanceFacts};
 use super::world::settings::Settings;
+use crate::edge::Shared;
 
 /// A running simulator. Cheap to clone; the server stops when the last one is gone.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Handle {
     pub access_key: String,
     /// Secret half of that key.
     pub secret: String,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared<World>>,
     pub(super) stop: CancellationToken,
     pub(super) _guard: Arc<DropGuard>,
 }

@@ -8,7 +8,7 @@
 //!
 //! - [`wire`]: forms, parameters, signatures, XML;
 //! - [`world`]: a state machine, `request and moment in, answer out`, with the operations in `calls`;
-//! - the edge: plain HTTP or TLS on the loopback address.
+//! - [`crate::edge`]: plain HTTP or TLS on the loopback address.
 //!
 //! [`start`] gives a [`Handle`] that moves the clock, scripts faults, reads the request log and asks the oracle what is
 //! still paid for. The token and request limits of real accounts apply from the start: two dedicated hosts per family,
@@ -16,31 +16,19 @@
 
 mod calls;
 pub mod catalogue;
-mod clock;
-mod edge;
 mod handle;
 pub mod wire;
 pub mod world;
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
+pub use crate::edge::{Error, KeyPair};
+use crate::edge::{Place, Served, serve};
 pub use handle::Handle;
 use world::World;
 use world::settings::Settings;
-
-/// A certificate chain and its key, in PEM form.
-#[derive(Clone, Debug)]
-pub struct KeyPair {
-    /// Certificates, the server's own first.
-    pub chain: Vec<u8>,
-    /// Private key.
-    pub key: Vec<u8>,
-}
 
 /// How to start a simulator.
 #[derive(Clone, Debug)]
@@ -82,41 +70,13 @@ impl Default for Options {
     }
 }
 
-/// Why a simulator did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The address could not be listened on.
-    #[error("listen on {address}")]
-    Listen {
-        /// The address asked for.
-        address: SocketAddr,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The key pair cannot be used.
-    #[error("tls: {problem}")]
-    Tls {
-        /// What is wrong with it.
-        problem: String,
-    },
-}
-
 /// Starts a simulator on the loopback address.
 pub async fn start(options: Options) -> Result<Handle, Error> {
-    let tls = options.tls.as_ref().map(edge::acceptor).transpose()?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
-    let listen = |source| Error::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(listen)?;
-    let bound = listener.local_addr().map_err(listen)?;
     let world = World::new(options.settings, &options.account, &options.access_key, &options.secret, options.seed);
-    let clock = clock::Clock::new(options.time, options.frozen);
-    let shared = Arc::new(edge::Shared { world: Mutex::new(world), clock });
-    let stop = CancellationToken::new();
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    tokio::spawn(edge::run(listener, tls, shared.clone(), stop.clone()));
+    let place = Place { port: options.port, tls: options.tls.as_ref(), time: options.time, frozen: options.frozen };
+    let Served { endpoint, shared, stop } = serve(world, place).await?;
     Ok(Handle {
-        endpoint: format!("{scheme}://{bound}"),
+        endpoint,
         account: options.account,
         access_key: options.access_key,
         secret: options.secret,

@@ -11,11 +11,11 @@ mod tests;
 use std::sync::Arc;
 
 use api::names::{HostId, InstanceId, NetworkInterfaceId, SecurityGroupId, SubnetId, VpcId};
+use kit::flight::Flights;
 
 use super::call::{Call, Caller, Repeat, Said};
 use super::wire::{Document, Form, Node};
 use crate::errors::Cause;
-use crate::flight::Flights;
 use crate::port::{
     AllocateHosts, Answer, DhcpOptions, Ec2, Filter, Host, HostQuery, Image, ImageQuery, Instance, InstanceQuery,
     Judged, LocationType, MetadataOptions, ModifyHosts, NetworkInterface, Offering, RegionInfo, RunInstance,

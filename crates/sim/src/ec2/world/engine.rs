@@ -18,55 +18,13 @@ use super::faults::{Subject, What};
 use super::identity::{Caller, Service};
 use super::log::Entry;
 use super::time::earlier;
+use crate::edge::Answers;
+pub use crate::edge::{Reply, Request};
 
 const EC2_NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 const EC2_VERSION: &str = "2016-11-15";
 const STS_NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 const STS_VERSION: &str = "2011-06-15";
-
-/// A request as it came in.
-#[derive(Clone, Debug, Default)]
-pub struct Request {
-    /// HTTP method.
-    pub method: String,
-    /// Path.
-    pub path: String,
-    /// Query, without its question mark.
-    pub query: String,
-    /// Header names in lower case, with their values.
-    pub headers: Vec<(String, String)>,
-    /// The whole body.
-    pub body: Vec<u8>,
-}
-
-impl Request {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-}
-
-/// What goes back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// An answer, after a while.
-    Answer {
-        /// HTTP status.
-        status: u16,
-        /// Content type.
-        content_type: String,
-        /// Id of the request.
-        request_id: String,
-        /// Body.
-        body: Vec<u8>,
-        /// How long to wait.
-        delay: Duration,
-    },
-    /// Nothing: the connection ends, after a while.
-    Cut {
-        /// How long to wait.
-        delay: Duration,
-    },
-}
 
 /// What is known of a request while it is handled; the log wants it whatever happens.
 #[derive(Default)]
@@ -85,6 +43,12 @@ enum Outcome {
     Done(String),
     Raw { status: u16, content_type: String, body: Vec<u8> },
     Cut,
+}
+
+impl Answers for World {
+    fn handle(&mut self, now: Timestamp, signing: Timestamp, request: &Request) -> Reply {
+        Self::handle(self, now, signing, request)
+    }
 }
 
 impl World {
@@ -125,7 +89,10 @@ impl World {
         });
         match reply {
             None => Reply::Cut { delay },
-            Some((status, content_type, body)) => Reply::Answer { status, content_type, request_id, body, delay },
+            Some((status, content_type, body)) => {
+                let headers = vec![("content-type", content_type), ("x-amzn-requestid", request_id)];
+                Reply::Answer { status, headers, body, delay }
+            }
         }
     }
 

@@ -12,7 +12,6 @@ pub mod oracle;
 pub mod pages;
 pub mod place;
 pub mod settings;
-pub mod time;
 pub mod tokens;
 
 use std::collections::BTreeMap;
@@ -22,6 +21,7 @@ use jiff::Timestamp;
 use super::catalogue::regions::Region;
 use super::catalogue::{self, InstanceType};
 use crate::server::Rng;
+pub use crate::time;
 use faults::Script;
 use identity::{Caller, Identities, Key};
 use log::Log;

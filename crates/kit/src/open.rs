@@ -1,6 +1,7 @@
-//! Values that EC2 may extend at any time: known ones have names, all others pass through as they are.
+//! Values that the other side may extend at any time: known ones have names, all others pass through as they are.
 
 /// An enum over texts of the other side; a value that is not listed is kept in `Other`.
+#[macro_export]
 macro_rules! open {
     ($(#[$doc:meta])* $ty:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -38,26 +39,33 @@ macro_rules! open {
         }
     };
 }
-pub(crate) use open;
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use crate::port::{HostState, InstanceState};
+    open! {
+        /// A light.
+        Light {
+            /// Go.
+            Green = "green",
+            /// Stop.
+            Red = "red",
+        }
+    }
 
     proptest! {
         #[test]
         fn every_value_passes_through_unchanged(text in any::<String>()) {
-            let state = HostState::from(text.as_str());
-            prop_assert_eq!(state.as_str(), text.as_str());
-            prop_assert_eq!(InstanceState::from(text.as_str()).to_string(), text);
+            let light = Light::from(text.as_str());
+            prop_assert_eq!(light.as_str(), text.as_str());
+            prop_assert_eq!(light.to_string(), text);
         }
     }
 
     #[test]
     fn a_known_text_is_a_known_value() {
-        assert_eq!(HostState::from("permanent-failure"), HostState::PermanentFailure);
-        assert_eq!(HostState::from("Available"), HostState::Other("Available".into()));
+        assert_eq!(Light::from("red"), Light::Red);
+        assert_eq!(Light::from("Red"), Light::Other("Red".into()));
     }
 }
