@@ -1,21 +1,15 @@
-//! What a test holds: it reads and changes the world behind the server's back.
+//! What a test holds: it reads and changes the world behind the server's back, by the means of [`Held`] and more.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use tokio_util::sync::{CancellationToken, DropGuard};
-
 use super::world::World;
-use super::world::faults::Fault;
 use super::world::host::HostState;
 use super::world::identity::Role;
 use super::world::instance::InstanceState;
-use super::world::log::Entry;
 use super::world::oracle::{HostFacts, InstanceFacts};
-use super::world::settings::Settings;
-use crate::edge::Shared;
+use crate::edge::Held;
 
 /// A running simulator. Cheap to clone; the server stops when the last one is gone.
 #[derive(Clone, Debug)]
@@ -28,64 +22,21 @@ pub struct Handle {
     pub access_key: String,
     /// Secret half of that key.
     pub secret: String,
-    pub(super) shared: Arc<Shared<World>>,
-    pub(super) stop: CancellationToken,
-    pub(super) _guard: Arc<DropGuard>,
+    pub(super) held: Held<World>,
+}
+
+impl Deref for Handle {
+    type Target = Held<World>;
+
+    fn deref(&self) -> &Held<World> {
+        &self.held
+    }
 }
 
 impl Handle {
-    /// The world's time.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.shared.clock.now()
-    }
-
-    /// Moves the world's time forward. Clients may go on signing with their own.
-    pub fn advance(&self, by: Duration) {
-        self.shared.clock.advance(by);
-    }
-
-    /// Looks at or changes anything.
-    pub fn with<T>(&self, look: impl FnOnce(&mut World, Timestamp) -> T) -> T {
-        let now = self.now();
-        look(&mut self.shared.world(), now)
-    }
-
-    /// Changes how the world behaves.
-    pub fn settings(&self, change: impl FnOnce(&mut Settings)) {
-        change(&mut self.shared.world().settings);
-    }
-
-    /// Adds a line to the fault script.
-    pub fn script(&self, fault: Fault) {
-        self.shared.world().script.add(fault);
-    }
-
-    /// Nothing goes wrong any more.
-    pub fn clear_script(&self) {
-        self.shared.world().script.clear();
-    }
-
     /// No capacity any more for an operation (`AllocateHosts` or `RunInstances`), type or family, and zone.
     pub fn run_short(&self, operation: &str, kind: &str, zone: &str) {
-        self.shared.world().script.run_short(operation, kind, zone);
-    }
-
-    /// The requests so far.
-    #[must_use]
-    pub fn log(&self) -> Vec<Entry> {
-        self.shared.world().log.entries()
-    }
-
-    /// How many requests of an operation came.
-    #[must_use]
-    pub fn calls(&self, action: &str) -> usize {
-        self.shared.world().log.count(action)
-    }
-
-    /// Forgets the requests so far.
-    pub fn clear_log(&self) {
-        self.shared.world().log.clear();
+        self.world().script.run_short(operation, kind, zone);
     }
 
     /// Every host there ever was.
@@ -157,21 +108,16 @@ impl Handle {
 
     /// Adds a role that can be taken on.
     pub fn add_role(&self, arn: &str, role: Role) {
-        self.shared.world().identities.roles.insert(arn.to_owned(), role);
+        self.world().identities.roles.insert(arn.to_owned(), role);
     }
 
     /// Adds a user with a long-lived key.
     pub fn add_user(&self, account: &str, access_key: &str, secret: &str) {
-        self.shared.world().add_user(account, access_key, secret);
+        self.world().add_user(account, access_key, secret);
     }
 
     /// Withdraws a key.
     pub fn revoke(&self, access_key: &str) {
-        self.shared.world().identities.keys.remove(access_key);
-    }
-
-    /// Stops the server; connections end at once.
-    pub fn stop(&self) {
-        self.stop.cancel();
+        self.world().identities.keys.remove(access_key);
     }
 }

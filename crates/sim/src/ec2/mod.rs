@@ -20,12 +20,10 @@ mod handle;
 pub mod wire;
 pub mod world;
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 
 pub use crate::edge::{Error, KeyPair};
-use crate::edge::{Place, Served, serve};
+use crate::edge::{Place, serve};
 pub use handle::Handle;
 use world::World;
 use world::settings::Settings;
@@ -74,14 +72,6 @@ impl Default for Options {
 pub async fn start(options: Options) -> Result<Handle, Error> {
     let world = World::new(options.settings, &options.account, &options.access_key, &options.secret, options.seed);
     let place = Place { port: options.port, tls: options.tls.as_ref(), time: options.time, frozen: options.frozen };
-    let Served { endpoint, shared, stop } = serve(world, place).await?;
-    Ok(Handle {
-        endpoint,
-        account: options.account,
-        access_key: options.access_key,
-        secret: options.secret,
-        shared,
-        _guard: Arc::new(stop.clone().drop_guard()),
-        stop,
-    })
+    let (endpoint, held) = serve(world, place).await?;
+    Ok(Handle { endpoint, account: options.account, access_key: options.access_key, secret: options.secret, held })
 }

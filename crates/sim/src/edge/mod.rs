@@ -1,6 +1,10 @@
 //! The HTTP edge of the simulated services: bytes in, [`Request`] to a world, bytes out, on the loopback address.
 
 mod clock;
+mod held;
+pub mod log;
+pub mod program;
+pub mod script;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +27,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use clock::Clock;
+pub use held::{Held, Stage};
 
 /// A certificate chain and its key, in PEM form.
 #[derive(Clone, Debug)]
@@ -98,7 +103,7 @@ pub enum Reply {
 }
 
 /// A world that answers requests; it has no clock of its own.
-pub(crate) trait Answers: Send + 'static {
+pub trait Answers: Send + 'static {
     /// Handles one request. `now` is the world's time, `signing` the time clients sign with.
     fn handle(&mut self, now: Timestamp, signing: Timestamp, request: &Request) -> Reply;
 }
@@ -134,16 +139,8 @@ pub(crate) struct Place<'a> {
     pub(crate) frozen: bool,
 }
 
-/// A world that is being served.
-pub(crate) struct Served<W> {
-    /// `http://127.0.0.1:1234`.
-    pub(crate) endpoint: String,
-    pub(crate) shared: Arc<Shared<W>>,
-    pub(crate) stop: CancellationToken,
-}
-
-/// Starts to serve a world.
-pub(crate) async fn serve<W: Answers>(world: W, place: Place<'_>) -> Result<Served<W>, Error> {
+/// Starts to serve a world; gives its address, `http://127.0.0.1:1234`, and what a test holds of it.
+pub(crate) async fn serve<W: Answers>(world: W, place: Place<'_>) -> Result<(String, Held<W>), Error> {
     let tls = place.tls.map(acceptor).transpose()?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, place.port));
     let listen = |source| Error::Listen { address, source };
@@ -153,7 +150,7 @@ pub(crate) async fn serve<W: Answers>(world: W, place: Place<'_>) -> Result<Serv
     let stop = CancellationToken::new();
     let scheme = if tls.is_some() { "https" } else { "http" };
     tokio::spawn(run(listener, tls, shared.clone(), stop.clone()));
-    Ok(Served { endpoint: format!("{scheme}://{bound}"), shared, stop })
+    Ok((format!("{scheme}://{bound}"), Held::new(shared, stop)))
 }
 
 /// The connection ends without an answer.

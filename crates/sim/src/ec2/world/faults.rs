@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::catalogue::family;
 use super::super::wire::refusal::Refusal;
 use super::filters::matches;
+use crate::edge::script;
 
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,22 +48,22 @@ pub enum What {
     },
 }
 
-/// One line of the script: which calls, how often, what.
+/// Which calls a line of the script is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct Which {
     operation: String,
     zone: Option<String>,
     kind: Option<String>,
-    skip: u32,
-    times: Option<u32>,
-    what: What,
 }
 
-impl Fault {
+/// One line of the script: which calls, how often, what.
+pub type Fault = script::Fault<Which, What>;
+
+impl script::Fault<Which, What> {
     /// The next call of an operation (`*` = of any) goes wrong once.
     #[must_use]
     pub fn on(operation: &str, what: What) -> Self {
-        Self { operation: operation.to_owned(), zone: None, kind: None, skip: 0, times: Some(1), what }
+        Self::new(Which { operation: operation.to_owned(), zone: None, kind: None }, what)
     }
 
     /// A refusal before the effect.
@@ -83,38 +84,17 @@ impl Fault {
         Self::on(operation, What::Refuse(Refusal::unauthorized(operation))).forever()
     }
 
-    /// Not the next but the n-th matching call, from 1.
-    #[must_use]
-    pub fn nth(mut self, n: u32) -> Self {
-        self.skip = n.saturating_sub(1);
-        self
-    }
-
-    /// So many matching calls in a row.
-    #[must_use]
-    pub fn times(mut self, times: u32) -> Self {
-        self.times = Some(times);
-        self
-    }
-
-    /// Every matching call until the script is cleared.
-    #[must_use]
-    pub fn forever(mut self) -> Self {
-        self.times = None;
-        self
-    }
-
     /// Only calls about a zone (wildcards allowed).
     #[must_use]
     pub fn zone(mut self, zone: &str) -> Self {
-        self.zone = Some(zone.to_owned());
+        self.which.zone = Some(zone.to_owned());
         self
     }
 
     /// Only calls about an instance type or family (wildcards allowed).
     #[must_use]
     pub fn kind(mut self, kind: &str) -> Self {
-        self.kind = Some(kind.to_owned());
+        self.which.kind = Some(kind.to_owned());
         self
     }
 }
@@ -162,28 +142,18 @@ impl Script {
     /// Lines that have not been used up.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.faults.iter().filter(|fault| fault.times.is_some_and(|times| times > 0)).count()
+        self.faults.iter().filter(|fault| fault.is_pending()).count()
     }
 
     /// What goes wrong with a call; counts it.
     pub fn hit(&mut self, subject: &Subject) -> Vec<What> {
-        let mut hits = Vec::new();
-        for fault in &mut self.faults {
-            let operation = fault.operation == "*" || fault.operation == subject.operation;
-            let zone = fits(fault.zone.as_deref(), subject.zone.as_deref());
-            if !operation || !zone || !subject.is_kind(fault.kind.as_deref()) || fault.times == Some(0) {
-                continue;
-            }
-            if fault.skip > 0 {
-                fault.skip -= 1;
-                continue;
-            }
-            if let Some(times) = &mut fault.times {
-                *times -= 1;
-            }
-            hits.push(fault.what.clone());
-        }
-        hits
+        let hit = |fault: &mut Fault| {
+            let which = &fault.which;
+            let operation = which.operation == "*" || which.operation == subject.operation;
+            let zone = fits(which.zone.as_deref(), subject.zone.as_deref());
+            (operation && zone && subject.is_kind(which.kind.as_deref()) && fault.is_due()).then(|| fault.what.clone())
+        };
+        self.faults.iter_mut().filter_map(hit).collect()
     }
 
     /// From now on there is no capacity for a type or family in a zone (wildcards allowed). Requests that were granted

@@ -1,11 +1,10 @@
-//! The request log, which calls are counted by.
+//! A request as the log keeps it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-/// How many requests are kept.
-const KEPT: usize = 50_000;
+use crate::edge::log::{Logged, hide};
 
 /// Parameters whose values are not kept.
 const SECRET: [&str; 2] = ["UserData", "WebIdentityToken"];
@@ -49,46 +48,13 @@ impl Entry {
     }
 }
 
-/// The latest requests.
-#[derive(Clone, Debug, Default)]
-pub struct Log {
-    entries: VecDeque<Entry>,
-    by_action: BTreeMap<String, usize>,
-    count: u64,
-}
-
-impl Log {
-    /// Adds a request and gives it its number.
-    pub fn add(&mut self, mut entry: Entry) {
-        self.count += 1;
-        entry.number = self.count;
-        for (name, value) in &mut entry.parameters {
-            if SECRET.contains(&name.as_str()) {
-                *value = format!("*** {} bytes", value.len());
-            }
-        }
-        *self.by_action.entry(entry.action.clone()).or_default() += 1;
-        if self.entries.len() == KEPT {
-            self.entries.pop_front();
-        }
-        self.entries.push_back(entry);
+impl Logged for Entry {
+    fn number(&mut self, number: u64) {
+        self.number = number;
+        hide(&mut self.parameters, &SECRET);
     }
 
-    /// All kept requests, the oldest first.
-    #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
-        self.entries.iter().cloned().collect()
-    }
-
-    /// How many requests of an operation came, whatever their answer and whether or not they are still kept.
-    #[must_use]
-    pub fn count(&self, action: &str) -> usize {
-        self.by_action.get(action).copied().unwrap_or(0)
-    }
-
-    /// Forgets all; numbers go on.
-    pub fn clear(&mut self) {
-        self.entries.clear();
-        self.by_action.clear();
+    fn call(&self) -> &str {
+        &self.action
     }
 }

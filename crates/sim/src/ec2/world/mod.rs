@@ -20,11 +20,13 @@ use jiff::Timestamp;
 
 use super::catalogue::regions::Region;
 use super::catalogue::{self, InstanceType};
+use crate::edge::Stage;
+use crate::edge::log::Log;
 use crate::server::Rng;
 pub use crate::time;
-use faults::Script;
+use faults::{Fault, Script};
 use identity::{Caller, Identities, Key};
-use log::Log;
+use log::Entry;
 use place::Place;
 use settings::Settings;
 
@@ -40,7 +42,7 @@ pub struct World {
     /// What shall go wrong.
     pub script: Script,
     /// The requests that came.
-    pub log: Log,
+    pub log: Log<Entry>,
     pub(crate) places: BTreeMap<(String, String), Place>,
     pub(crate) rng: Rng,
 }
@@ -84,5 +86,27 @@ impl World {
     #[must_use]
     pub fn find_type(&self, name: &str) -> Option<&InstanceType> {
         self.types.iter().find(|kind| kind.name == name)
+    }
+}
+
+impl Stage for World {
+    type Settings = Settings;
+    type Fault = Fault;
+    type Entry = Entry;
+
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    fn add_fault(&mut self, fault: Fault) {
+        self.script.add(fault);
+    }
+
+    fn clear_script(&mut self) {
+        self.script.clear();
+    }
+
+    fn log(&mut self) -> &mut Log<Entry> {
+        &mut self.log
     }
 }
