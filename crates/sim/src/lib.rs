@@ -1,6 +1,7 @@
 //! Simulators of the outside world and the sweeps that run controllers against them. Not part of the product.
 #![allow(clippy::disallowed_methods, reason = "simulators own their time and their tasks")]
 
+pub mod cloudstack;
 pub mod conformance;
 pub mod dock;
 pub mod ec2;
