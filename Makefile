@@ -19,7 +19,7 @@ help: ## list the targets
 demo: plane capi bins ## show Berth at work with real managers on a real API server, about a minute once built
 	@$(TARGET)/debug/berth-sandbox demo
 
-sandbox: plane bins $(if $(findstring capi,$(WITH))$(findstring ipam,$(WITH)),capi) ## the same world kept running: make sandbox [DIR=d] [WITH=capi,ipam,hosts,ec2]
+sandbox: plane bins $(if $(findstring capi,$(WITH))$(findstring ipam,$(WITH)),capi) ## the same world kept running: make sandbox [DIR=d] [WITH=capi,ipam,hosts,ec2,cloudstack]
 	@$(TARGET)/debug/berth-sandbox up --dir $(DIR) $(if $(WITH),--with $(WITH))
 
 test: ## everything CI checks, with the time of each step
@@ -45,6 +45,7 @@ checks:
 	@$(STEP) "build" cargo build --locked --workspace --bins --quiet
 	@$(STEP) "build tests" cargo test --locked --workspace --no-run --quiet
 	@$(STEP) "tests" env BERTH_REQUIRE_SERVER=1 cargo test --locked --workspace --quiet
+	@$(STEP) "CloudStack simulator and Apache's Go client" hack/foreign-cloudstack go
 	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
 	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check
 	@$(STEP) "webhooks are current" $(TARGET)/debug/berth webhooks --check
@@ -76,9 +77,11 @@ chart: ## render deploy/ from the Helm chart and check both (builds helm the fir
 book: ## build the book (builds mdbook the first time)
 	@hack/book build
 
-foreign: ## cross our EC2 client and simulator with boto3 and moto (installs them the first time)
+foreign: ## cross our EC2 and CloudStack code with other people's clients and simulators (installs them the first time)
 	@hack/foreign-ec2 simulator
 	@hack/foreign-ec2 client
+	@hack/foreign-cloudstack python
+	@hack/foreign-cloudstack go
 
 # The same selection as in `checks`: another one would have other features and build every dependency again.
 bins:
