@@ -54,7 +54,7 @@ struct UpOptions {
     /// Directory for data, logs, `env` and `ready`; what an earlier run stored there is kept
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// What to start as well, separated by commas: capi, ipam (real managers), hosts, ec2 (simulators)
+    /// What to start as well, separated by commas: capi, ipam (real managers), hosts, ec2, cloudstack (simulators)
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts::part)]
     with: Vec<Part>,
     /// How many hosts to make, with `--with hosts`

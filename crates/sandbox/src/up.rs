@@ -70,6 +70,14 @@ async fn bring_up(world: &mut World, options: &UpOptions, program: &Program, dir
                 say(&format!("EC2 simulator: {}", cloud.endpoint));
                 continue;
             }
+            Part::CloudStack => {
+                let server = world.start_cloudstack().await?;
+                env.push(("BERTH_CLOUDSTACK_ENDPOINT", server.endpoint.clone()));
+                env.push(("BERTH_CLOUDSTACK_API_KEY", server.api_key.clone()));
+                env.push(("BERTH_CLOUDSTACK_SECRET_KEY", server.secret_key.clone()));
+                say(&format!("CloudStack simulator: {}", server.endpoint));
+                continue;
+            }
         };
         let port = world.start_manager(*part).await?.health_port();
         env.push((variable, address(port)));

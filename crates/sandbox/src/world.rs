@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use kube::Client;
 use serde_json::json;
+use sim::cloudstack;
 use sim::dock::extension;
 use sim::ec2;
 use sim::metal::Machines;
@@ -29,6 +30,8 @@ pub struct World {
     hosts: Option<JoinHandle<()>>,
     /// The EC2 simulator.
     cloud: Option<ec2::Handle>,
+    /// The CloudStack simulator.
+    cloudstack: Option<cloudstack::Handle>,
     plane: Option<Plane>,
     starting: Option<JoinHandle<Result<Plane, PlaneError>>>,
 }
@@ -79,7 +82,7 @@ impl World {
                 ("Cluster API core manager", sim::plane::capi(plane).await?)
             }
             Part::Ipam => ("in-cluster IPAM provider", sim::plane::ipam(plane).await?),
-            Part::Hosts | Part::Ec2 => bail!("a simulator is no manager"),
+            Part::Hosts | Part::Ec2 | Part::CloudStack => bail!("a simulator is no manager"),
         };
         self.managers.push((name, manager));
         self.managers.last_mut().map(|(_, manager)| manager).context("a manager was just started")
@@ -105,6 +108,12 @@ impl World {
     /// The EC2 simulator.
     pub fn cloud(&self) -> Result<&ec2::Handle> {
         self.cloud.as_ref().context("the EC2 simulator has not been started")
+    }
+
+    /// Starts the CloudStack simulator.
+    pub async fn start_cloudstack(&mut self) -> Result<&cloudstack::Handle> {
+        let started = cloudstack::start(cloudstack::Options::default()).await;
+        Ok(self.cloudstack.insert(started.context("starting the CloudStack simulator")?))
     }
 
     /// Registers Berth's hooks with Cluster API, by address, and names the handlers it found.
@@ -135,6 +144,9 @@ impl World {
         }
         if let Some(cloud) = self.cloud.take() {
             cloud.stop();
+        }
+        if let Some(server) = self.cloudstack.take() {
+            server.stop();
         }
         while let Some((_, mut manager)) = self.managers.pop() {
             manager.stop();

@@ -88,7 +88,7 @@ fn a_wrong_command_line_is_exit_code_2_and_starts_nothing() {
     let world = dir.path().join("world");
     let world = world.to_str().unwrap();
     for (args, named) in [
-        (vec!["up", "--dir", world, "--with", "capi,cloudstack"], "cloudstack"),
+        (vec!["up", "--dir", world, "--with", "capi,openstack"], "openstack"),
         (vec!["up", "--dir", world, "--with", "moon"], "moon"),
         (vec!["up", "--dir", world, "--without", "plane"], "--without"),
         (vec!["up"], "--dir"),
@@ -174,28 +174,36 @@ fn hosts_become_available_in_it() {
 }
 
 #[test]
-fn a_simulated_cloud_answers_in_it_and_is_gone_with_it() {
-    if !server("a_simulated_cloud_answers_in_it_and_is_gone_with_it") {
+fn simulated_clouds_answer_in_it_and_are_gone_with_it() {
+    if !server("simulated_clouds_answer_in_it_and_are_gone_with_it") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let mut sandbox = up(dir.path(), &["--without", "berth", "--with", "ec2"]);
+    let mut sandbox = up(dir.path(), &["--without", "berth", "--with", "ec2,cloudstack"]);
     let world = dir.path().join("world");
     within(120, "it is ready", || world.join("ready").exists().then_some(()));
-    let script = format!(". {}/env; echo $BERTH_EC2_ENDPOINT $AWS_ACCESS_KEY_ID", world.display());
+    let script = format!(
+        ". {}/env; echo $BERTH_EC2_ENDPOINT $AWS_ACCESS_KEY_ID $BERTH_CLOUDSTACK_ENDPOINT $BERTH_CLOUDSTACK_API_KEY $BERTH_CLOUDSTACK_SECRET_KEY",
+        world.display()
+    );
     let said = Command::new("sh").args(["-c", &script]).output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
-    let (endpoint, key) = said.trim().split_once(' ').expect("an address and a key");
-    assert!(key.starts_with("AKIA"), "{said}");
-    let port: u16 = endpoint.strip_prefix("http://127.0.0.1:").unwrap().parse().unwrap();
+    let said: Vec<&str> = said.trim().split(' ').collect();
+    assert!(said.len() == 5 && said[1].starts_with("AKIA"), "{said:?}");
+    let port = |endpoint: &str| -> u16 { endpoint.strip_prefix("http://127.0.0.1:").unwrap().parse().unwrap() };
+    let (port, other) = (port(said[0]), port(said[2].strip_suffix("/client/api").unwrap()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // Unsigned, so that it is refused as EC2 refuses it.
     let (code, body) = runtime.block_on(sim::plane::http_get(port, "/?Action=DescribeRegions")).unwrap();
     assert!((400..500).contains(&code) && body.contains("<Code>"), "{code} {body}");
+    let (code, body) = runtime.block_on(sim::plane::http_get(other, "/client/api?command=listZones")).unwrap();
+    assert!(code == 401 && body.contains("listzonesresponse"), "{code} {body}");
 
     assert!(Command::new("kill").args(["-TERM", &sandbox.id().to_string()]).status().unwrap().success());
     assert_eq!(within(30, "it ends", || sandbox.try_wait().unwrap()).code(), Some(0));
-    assert!(runtime.block_on(sim::plane::http_get(port, "/")).is_err(), "it still listens");
+    for port in [port, other] {
+        assert!(runtime.block_on(sim::plane::http_get(port, "/")).is_err(), "it still listens");
+    }
 }
 
 #[test]
