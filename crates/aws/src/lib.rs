@@ -6,6 +6,7 @@
 //! | what went wrong and what to do about it | [`errors`]: one table from codes to kinds |
 //! | where services answer | [`place`]: partitions, configured endpoints |
 //! | who we are | [`credentials`]: sources as values, shared-config text, the process's own |
+//! | the way there | [`cloud`]: who asks, where, and whom to trust |
 //! | how fast we may go | [`limits`]: the published buckets |
 //! | long lists | [`paging`] |
 //! | the wire (feature `net`) | `net`: Query protocol, signing, XML, credential providers |
@@ -18,6 +19,7 @@
 //! unknown is repeated only if a repetition is the same request; a list ends or is an error; every error names the
 //! operation and carries the request id; secrets print as `***`; only checked addresses are called.
 
+pub mod cloud;
 pub mod credentials;
 pub mod errors;
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use api::names::Region;
 use kit::clock::Clock;
-use kit::http::{HttpClient, HttpError, HttpOptions, Policy, Pools, Resolve, SystemResolver};
+use kit::http::{Carry, HttpClient, HttpError, HttpOptions, Policy, Pools, Resolve, SystemResolver};
 use tokio::time::Instant;
 
 pub use call::{Meter, Timing};
@@ -53,6 +53,8 @@ pub struct Options {
     pub timing: Timing,
     /// How names are resolved.
     pub resolver: Arc<dyn Resolve>,
+    /// Who carries requests in place of the network.
+    pub carrier: Option<Arc<dyn Carry>>,
 }
 
 impl Options {
@@ -64,6 +66,7 @@ impl Options {
             limits: Limits::Shipped,
             timing: Timing::default(),
             resolver: Arc::new(SystemResolver),
+            carrier: None,
         }
     }
 }
@@ -281,6 +284,7 @@ impl Aws {
         options.connect = attempt.min(options.connect);
         options.policy = policy;
         options.resolver = Arc::clone(&self.inner.options.resolver);
+        options.carrier = self.inner.options.carrier.clone();
         if let Trust::Only(bundle) = trust {
             options.native_roots = false;
             options.extra_ca = Some(bundle.to_vec());

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
 use http::header::{CONTENT_LENGTH, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -58,6 +59,15 @@ pub struct HttpOptions {
     pub policy: Policy,
     /// How names are resolved.
     pub resolver: Arc<dyn Resolve>,
+    /// Who carries requests in place of the network.
+    pub carrier: Option<Arc<dyn Carry>>,
+}
+
+/// Carries requests to their answers without a network: how a test under a paused clock reaches a simulator in its own
+/// process, over the same bytes.
+pub trait Carry: Send + Sync {
+    /// The answer; `None` when the connection ends without one.
+    fn carry(&self, request: Request<Bytes>) -> BoxFuture<'static, Option<Response<Bytes>>>;
 }
 
 impl HttpOptions {
@@ -75,6 +85,7 @@ impl HttpOptions {
             verify: true,
             policy: Policy::new(),
             resolver: Arc::new(SystemResolver),
+            carrier: None,
         }
     }
 }
@@ -305,6 +316,10 @@ impl HttpClient {
 
     async fn attempt(&self, host: &str, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.agent.clone());
+        if let Some(carrier) = &self.options.carrier {
+            let cut = || HttpError::Broken { host: host.to_owned(), source: "the connection ended".into() };
+            return carrier.carry(request).await.ok_or_else(cut);
+        }
         let response = self.pool.request(request.map(Full::new)).await.map_err(|error| {
             let refused = refusal(&error);
             if let Some(refused) = refused {

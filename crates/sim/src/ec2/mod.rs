@@ -23,7 +23,7 @@ pub mod world;
 use jiff::Timestamp;
 
 pub use crate::edge::{Error, KeyPair};
-use crate::edge::{Place, serve};
+use crate::edge::{Place, keep, serve};
 pub use handle::Handle;
 use world::World;
 use world::settings::Settings;
@@ -70,8 +70,26 @@ impl Default for Options {
 
 /// Starts a simulator on the loopback address.
 pub async fn start(options: Options) -> Result<Handle, Error> {
-    let world = World::new(options.settings, &options.account, &options.access_key, &options.secret, options.seed);
-    let place = Place { port: options.port, tls: options.tls.as_ref(), time: options.time, frozen: options.frozen };
+    let (world, place) = (world(&options), place(&options));
     let (endpoint, held) = serve(world, place).await?;
-    Ok(Handle { endpoint, account: options.account, access_key: options.access_key, secret: options.secret, held })
+    Ok(handle(options, endpoint, held))
+}
+
+/// A simulator without a socket, which is called through [`crate::edge::Held::carry`].
+#[must_use]
+pub fn without_socket(options: Options) -> Handle {
+    let held = keep(world(&options), &place(&options));
+    handle(options, "http://127.0.0.1:1".to_owned(), held)
+}
+
+fn world(options: &Options) -> World {
+    World::new(options.settings.clone(), &options.account, &options.access_key, &options.secret, options.seed)
+}
+
+fn place(options: &Options) -> Place<'_> {
+    Place { port: options.port, tls: options.tls.as_ref(), time: options.time, frozen: options.frozen }
+}
+
+fn handle(options: Options, endpoint: String, held: crate::edge::Held<World>) -> Handle {
+    Handle { endpoint, account: options.account, access_key: options.access_key, secret: options.secret, held }
 }

@@ -77,6 +77,13 @@ impl<W> Held<W> {
     }
 }
 
+impl<W: Answers> Held<W> {
+    /// Answers one whole request, as a connection would; `None` when that would end without an answer.
+    pub async fn carry(&self, request: http::Request<bytes::Bytes>) -> Option<http::Response<bytes::Bytes>> {
+        super::carry(&self.shared, request).await
+    }
+}
+
 impl<W: Stage> Held<W> {
     /// Changes how the world behaves.
     pub fn settings(&self, change: impl FnOnce(&mut W::Settings)) {

@@ -146,11 +146,22 @@ pub(crate) async fn serve<W: Answers>(world: W, place: Place<'_>) -> Result<(Str
     let listen = |source| Error::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
-    let shared = Arc::new(Shared { world: Mutex::new(world), clock: Clock::new(place.time, place.frozen) });
-    let stop = CancellationToken::new();
+    let (shared, stop) = hold(world, &place);
     let scheme = if tls.is_some() { "https" } else { "http" };
     tokio::spawn(run(listener, tls, shared.clone(), stop.clone()));
     Ok((format!("{scheme}://{bound}"), Held::new(shared, stop)))
+}
+
+/// A world without a socket, which is called through [`Held::carry`]: real connections and a paused clock do not go
+/// together.
+pub(crate) fn keep<W: Answers>(world: W, place: &Place<'_>) -> Held<W> {
+    let (shared, stop) = hold(world, place);
+    Held::new(shared, stop)
+}
+
+fn hold<W>(world: W, place: &Place<'_>) -> (Arc<Shared<W>>, CancellationToken) {
+    let shared = Arc::new(Shared { world: Mutex::new(world), clock: Clock::new(place.time, place.frozen) });
+    (shared, CancellationToken::new())
 }
 
 /// The connection ends without an answer.
@@ -233,6 +244,16 @@ async fn answer<W: Answers>(
 ) -> Result<http::Response<Full<Bytes>>, Withheld> {
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, MOST_BODY).collect().await.map_err(|_| Withheld)?.to_bytes();
+    let answer = carry(&shared, http::Request::from_parts(parts, body)).await.ok_or(Withheld)?;
+    Ok(answer.map(Full::new))
+}
+
+/// A whole request to its whole answer; none when the connection is to end without one.
+pub(crate) async fn carry<W: Answers>(
+    shared: &Shared<W>,
+    request: http::Request<Bytes>,
+) -> Option<http::Response<Bytes>> {
+    let (parts, body) = request.into_parts();
     let mut headers: Vec<(String, String)> = parts
         .headers
         .iter()
@@ -256,16 +277,16 @@ async fn answer<W: Answers>(
     match reply {
         Reply::Cut { delay } => {
             sleep(delay).await;
-            Err(Withheld)
+            None
         }
         Reply::Answer { status, headers, body, delay } => {
             sleep(delay).await;
-            let mut response = http::Response::new(Full::new(Bytes::from(body)));
-            *response.status_mut() = http::StatusCode::from_u16(status).map_err(|_| Withheld)?;
+            let mut response = http::Response::new(Bytes::from(body));
+            *response.status_mut() = http::StatusCode::from_u16(status).ok()?;
             for (name, value) in headers {
-                response.headers_mut().insert(name, HeaderValue::from_str(&value).map_err(|_| Withheld)?);
+                response.headers_mut().insert(name, HeaderValue::from_str(&value).ok()?);
             }
-            Ok(response)
+            Some(response)
         }
     }
 }
