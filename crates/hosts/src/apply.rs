@@ -1,0 +1,467 @@
+//! Carries out steps. A refusal of EC2 is an outcome, not an error: it is remembered with the time to try again, and the
+//! conditions tell of it.
+
+use api::key::ObjectKey;
+use api::meta::Versioned;
+use api::names::hosts::{ALLOCATION_ANNOTATION, LAUNCH_ANNOTATION, MACHINE_FINALIZER, SCOPE_ANNOTATION};
+use api::names::{HostId, InstanceId};
+use api::raw::AWSMachine;
+use api::reasons::hosts::Reason;
+use aws::cloud::Cloud;
+use aws::errors::Error as Ec2Error;
+use aws::port::{Ec2, RunInstance};
+use kit::fault::{self, Side};
+use kit::feed::Version;
+use kit::room::{Flow, Room};
+use kit::write;
+use kube::Api;
+use serde_json::{Value, json};
+
+use crate::classes::Class;
+use crate::decide::{ENDED, MISMATCHED, Step, provider_id};
+use crate::facts::MachineFacts;
+use crate::journal::{Allocation, Launch, Phase, Scope, legal};
+use crate::observe::{name, words};
+use crate::request;
+use crate::room::{Error, Keeper, read};
+use crate::shelf::Shelf;
+use crate::snapshot::{Doing, Mishap, Refusal, Snapshot};
+use crate::tags::Change;
+
+/// A journal that meets another write of the object is tried this often at once.
+const TRIES: usize = 4;
+/// EC2 shows a released host as such after about this long.
+const CONFIRM: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// The machine as the server has it now.
+pub(crate) struct Live {
+    pub(crate) facts: MachineFacts,
+    pub(crate) version: Version,
+}
+
+impl<C: Cloud> Keeper<C> {
+    /// Carries out one step.
+    pub(crate) async fn carry_out(&self, s: &Snapshot, step: Step) -> Result<Flow, Error> {
+        let done = self.one(s, step).await;
+        if matches!(done, Err(Error::Moved | Error::Write(write::Error::Changed { .. }))) {
+            self.memories.change(&s.key, |memory| memory.conflicts = memory.conflicts.saturating_add(1));
+        }
+        done
+    }
+
+    async fn one(&self, s: &Snapshot, step: Step) -> Result<Flow, Error> {
+        match step {
+            Step::Secure { scope } => self.secure(s, &scope).await,
+            Step::Rehearse { request } => self.rehearse(s, &request).await,
+            Step::Record { allocation } => self.record(s, &allocation).await,
+            Step::Allocate { allocation } => self.allocate(s, &allocation).await,
+            Step::RecordLaunch { launch } => {
+                let body = annotation(LAUNCH_ANNOTATION, &launch.text());
+                self.change(s, body).await
+            }
+            Step::Launch { launch, request } => self.launch(s, &launch, &request).await,
+            Step::Publish { instance, provider_id } => self.publish(s, &instance, &provider_id).await,
+            Step::Terminate { instances } => self.terminate(s, &instances).await,
+            Step::Release { hosts } => self.release(s, &hosts).await,
+            Step::Retain { host, change } => self.retain(s, &host, &change).await,
+            Step::Retag { resources, change } => {
+                let shelf = self.shelf(s).await?;
+                let done = self.retag(&shelf, &resources, &change).await;
+                self.tended(s, &shelf, done)
+            }
+            Step::SetGroups { interface, groups } => {
+                let shelf = self.shelf(s).await?;
+                let done = shelf.ec2().set_interface_security_groups(&interface, &groups).await;
+                self.tended(s, &shelf, done)
+            }
+            Step::SetMetadata { instance, options } => {
+                let shelf = self.shelf(s).await?;
+                let done = shelf.ec2().modify_instance_metadata_options(&instance, &options).await;
+                self.tended(s, &shelf, done)
+            }
+            Step::Note { annotations } => {
+                let all: serde_json::Map<String, Value> =
+                    annotations.into_iter().map(|(key, text)| (key.to_owned(), json!(text))).collect();
+                self.change(s, json!({"metadata": {"annotations": all}})).await
+            }
+            Step::Conclude => self.conclude(s).await,
+            Step::Tell { warning, reason, message } => {
+                if self.memories.is_new(&s.key, &message) {
+                    self.events.say(&s.target, warning, reason.as_str(), &message).await;
+                }
+                Ok(Flow::Next)
+            }
+            Step::Announce => Ok(Flow::Again),
+            Step::Wait { until } => Ok(Flow::Wait(until)),
+        }
+    }
+
+    async fn shelf(&self, s: &Snapshot) -> Result<std::sync::Arc<Shelf<C::Ec2>>, Error> {
+        let scope = s.scope.as_ref().ok_or(Error::Behind)?;
+        let opened = self.open(scope, s.key.namespace().unwrap_or_default()).await?;
+        opened.map_err(|_| Error::Behind)
+    }
+
+    /// Changes the machine, unless it has moved on; whoever decides next sees what was written.
+    async fn change(&self, s: &Snapshot, body: Value) -> Result<Flow, Error> {
+        let version = self.writer.merge(&s.target, body, Some(&s.version)).await?;
+        self.world.machines.wrote(&s.key, &version);
+        Ok(Flow::Again)
+    }
+
+    /// A machine as the server has it now; none when it is gone.
+    pub(crate) async fn fetch(&self, key: &ObjectKey) -> Result<Option<Live>, Error> {
+        let (resource, namespace) = (self.world.machines.kind().resource(), key.namespace().unwrap_or_default());
+        let api: Api<Versioned<AWSMachine>> = Api::namespaced_with(self.writer.client().clone(), namespace, &resource);
+        let found = api.get_opt(key.name()).await.map_err(read(|| format!("AWSMachine {key}")))?;
+        Ok(found.map(|Versioned(machine)| {
+            let version = Version::of(&machine);
+            Live { facts: MachineFacts::of(machine), version }
+        }))
+    }
+
+    async fn live(&self, s: &Snapshot) -> Result<Live, Error> {
+        let live = self.fetch(&s.key).await?.ok_or(Error::Moved)?;
+        if live.facts.uid == s.machine.uid { Ok(live) } else { Err(Error::Moved) }
+    }
+
+    /// The machine as it is now, if it is still what was decided on: its journal, wanted, and not paused.
+    async fn unchanged(&self, s: &Snapshot) -> Result<Live, Error> {
+        let live = self.live(s).await?;
+        let same = live.facts.journal == s.machine.journal
+            && live.facts.deleting == s.machine.deleting
+            && live.facts.is_paused() == s.machine.is_paused()
+            && live.facts.finalizers.iter().any(|finalizer| finalizer == MACHINE_FINALIZER)
+            && live.facts.spec.instance_id == s.machine.spec.instance_id
+            && live.facts.spec.provider_id == s.machine.spec.provider_id;
+        if same { Ok(live) } else { Err(Error::Moved) }
+    }
+
+    /// Stores what EC2 has done. The object may have been touched meanwhile in ways that do not matter: then it is stored
+    /// all the same, as long as the journal is what the request was made for.
+    async fn settle(&self, s: &Snapshot, mut live: Live, body: &Value) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            match self.writer.merge(&s.target, body.clone(), Some(&live.version)).await {
+                Ok(version) => {
+                    self.world.machines.wrote(&s.key, &version);
+                    return Ok(());
+                }
+                Err(write::Error::Changed { .. }) => {
+                    live = self.live(s).await?;
+                    if live.facts.journal != s.machine.journal {
+                        return Err(Error::Moved);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Behind)
+    }
+
+    async fn secure(&self, s: &Snapshot, scope: &Scope) -> Result<Flow, Error> {
+        let mut finalizers = s.machine.finalizers.clone();
+        if !s.machine.has_finalizer() {
+            finalizers.push(MACHINE_FINALIZER.to_owned());
+        }
+        let body = json!({"metadata": {"finalizers": finalizers, "annotations": {SCOPE_ANNOTATION: scope.text()}}});
+        self.change(s, body).await
+    }
+
+    async fn record(&self, s: &Snapshot, allocation: &Allocation) -> Result<Flow, Error> {
+        let before = s.journal().allocation;
+        legal(before.as_ref(), allocation).map_err(|illegal| Error::Illegal(illegal.to_string()))?;
+        let begins = allocation.phase == Phase::Intended && before.as_ref().is_none_or(|b| b.epoch != allocation.epoch);
+        if begins {
+            let (namespace, cluster) = (s.key.namespace().unwrap_or_default(), s.cluster_name().unwrap_or_default());
+            let caps = (self.config.max_hosts_per_cluster, self.config.max_allocations_per_hour);
+            let intent = (&s.key, allocation.epoch, allocation.terms.quantity);
+            let shown = self.shown(namespace, cluster);
+            if !self.ledger.reserve(&format!("{namespace}/{cluster}"), &shown, intent, caps, s.now) {
+                return Err(Error::Behind);
+            }
+        }
+        let flow = self.change(s, annotation(ALLOCATION_ANNOTATION, &allocation.text())).await?;
+        let ended = before.is_some_and(|before| !before.phase.is_over()) && allocation.phase.is_over();
+        if ended {
+            self.ended(s, allocation).await;
+        }
+        Ok(flow)
+    }
+
+    /// Tells that hosts are off our hands.
+    async fn ended(&self, s: &Snapshot, allocation: &Allocation) {
+        let hosts: Vec<String> = allocation.hosts.iter().map(ToString::to_string).collect();
+        self.memories.change(&s.key, |memory| memory.refusals.clear());
+        if hosts.is_empty() {
+            return;
+        }
+        let zone = &allocation.terms.zone;
+        let (reason, what) = match allocation.phase {
+            Phase::Retained => (Reason::DedicatedHostRetained, "left to its owner"),
+            Phase::Released => (Reason::SuccessfulReleaseHost, "released"),
+            _ => return,
+        };
+        self.events.say(&s.target, false, reason.as_str(), &format!("{} in {zone}: {what}", hosts.join(", "))).await;
+        self.metrics.ended(allocation.phase, hosts.len());
+    }
+
+    async fn rehearse(&self, s: &Snapshot, request: &RunInstance) -> Result<Flow, Error> {
+        let shelf = self.shelf(s).await?;
+        match shelf.ec2().run_instance(request).await {
+            Ok(instance) => {
+                tracing::error!(object = %s.key, instance_id = %instance.id, "a rehearsal launched an instance");
+                Ok(Flow::Next)
+            }
+            Err(error) if Class::of(error.kind()).dooms_rehearsal() => self.mishap(s, Doing::Rehearse, &error),
+            Err(_) => {
+                self.memories.went_well(&s.key, Doing::Rehearse);
+                Ok(Flow::Next)
+            }
+        }
+    }
+
+    async fn allocate(&self, s: &Snapshot, allocation: &Allocation) -> Result<Flow, Error> {
+        let live = self.unchanged(s).await?;
+        let shelf = self.shelf(s).await?;
+        fault::point(Self::NAME, "AllocateHosts", Side::Before).await;
+        let answer = shelf.ec2().allocate_hosts(&request::allocate(allocation)).await;
+        fault::point(Self::NAME, "AllocateHosts", Side::After).await;
+        shelf.touch();
+        let hosts = match answer {
+            Ok(hosts) => hosts,
+            Err(error) => {
+                self.metrics.allocated(false, Class::of(error.kind()));
+                return self.mishap(s, Doing::Allocate, &error);
+            }
+        };
+        let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let names = names.join(", ");
+        let cluster = s.cluster_name().unwrap_or_default();
+        tracing::info!(object = %s.key, cluster, host_id = names, token = %allocation.token, "hosts allocated");
+        self.metrics.allocated(true, Class::Transient);
+        self.memories.went_well(&s.key, Doing::Allocate);
+        let fewer = hosts.len() < usize::try_from(allocation.terms.quantity).unwrap_or(usize::MAX);
+        let allocated = allocation.in_phase(Phase::Allocated, self.clock.now()).with_hosts(hosts);
+        self.settle(s, live, &annotation(ALLOCATION_ANNOTATION, &allocated.text())).await?;
+        let partial = if fewer { format!(", of {} asked for", allocation.terms.quantity) } else { String::new() };
+        let message = format!("allocated {names} in {}{partial}", allocation.terms.zone);
+        self.events.say(&s.target, fewer, Reason::SuccessfulAllocateDedicatedHost.as_str(), &message).await;
+        Ok(Flow::Again)
+    }
+
+    async fn launch(&self, s: &Snapshot, launch: &Launch, request: &RunInstance) -> Result<Flow, Error> {
+        let live = self.unchanged(s).await?;
+        let shelf = self.shelf(s).await?;
+        fault::point(Self::NAME, "RunInstances", Side::Before).await;
+        let answer = shelf.ec2().run_instance(request).await;
+        fault::point(Self::NAME, "RunInstances", Side::After).await;
+        shelf.touch();
+        match answer {
+            Ok(instance) => {
+                self.memories.went_well(&s.key, Doing::Launch);
+                let cluster = s.cluster_name().unwrap_or_default();
+                tracing::info!(object = %s.key, cluster, instance_id = %instance.id, "instance launched");
+                let id = provider_id(&instance);
+                let body = json!({"spec": {"providerID": id, "instanceID": instance.id.as_str()}});
+                self.settle(s, live, &body).await?;
+                let message = format!("launched instance {}", instance.id);
+                self.events.say(&s.target, false, Reason::SuccessfulCreate.as_str(), &message).await;
+                Ok(Flow::Again)
+            }
+            Err(error) => {
+                let flow = self.mishap(s, Doing::Launch, &error)?;
+                // Only a definite refusal is stored: what may have been done is looked for under its token.
+                let code = error.code().filter(|_| !error.maybe_done());
+                let passing = Class::of(error.kind()) == Class::Transient;
+                if let Some(code) = code.filter(|code| !passing || *code == ENDED || *code == MISMATCHED) {
+                    let refused = launch.refused(code);
+                    self.settle(s, live, &annotation(LAUNCH_ANNOTATION, &refused.text())).await?;
+                }
+                Ok(flow)
+            }
+        }
+    }
+
+    async fn publish(&self, s: &Snapshot, instance: &InstanceId, provider_id: &str) -> Result<Flow, Error> {
+        self.change(s, json!({"spec": {"providerID": provider_id, "instanceID": instance.as_str()}})).await
+    }
+
+    async fn terminate(&self, s: &Snapshot, instances: &[InstanceId]) -> Result<Flow, Error> {
+        let shelf = self.shelf(s).await?;
+        let answer = shelf.ec2().terminate_instances(instances).await;
+        shelf.touch();
+        match answer {
+            Ok(_) => {
+                self.memories.went_well(&s.key, Doing::Terminate);
+                for instance in instances {
+                    let message = format!("terminated instance {instance}");
+                    if self.memories.is_new(&s.key, &message) {
+                        self.events.say(&s.target, false, Reason::SuccessfulTerminate.as_str(), &message).await;
+                    }
+                }
+                Ok(Flow::Next)
+            }
+            Err(error) => self.mishap(s, Doing::Terminate, &error),
+        }
+    }
+
+    async fn release(&self, s: &Snapshot, hosts: &[HostId]) -> Result<Flow, Error> {
+        self.unchanged(s).await?;
+        let shelf = self.shelf(s).await?;
+        fault::point(Self::NAME, "ReleaseHosts", Side::Before).await;
+        let answer = shelf.ec2().release_hosts(hosts).await;
+        fault::point(Self::NAME, "ReleaseHosts", Side::After).await;
+        shelf.touch();
+        let judged = match answer {
+            Ok(judged) => judged,
+            Err(error) => {
+                self.metrics.released(false, Class::of(error.kind()));
+                return self.mishap(s, Doing::Release, &error);
+            }
+        };
+        self.memories.went_well(&s.key, Doing::Release);
+        let (now, mut next) = (s.now, s.after(CONFIRM));
+        for host in hosts {
+            let refusal = match judged.verdict(host) {
+                Some(Ok(())) => {
+                    self.metrics.released(true, Class::Transient);
+                    let cluster = s.cluster_name().unwrap_or_default();
+                    tracing::info!(object = %s.key, cluster, host_id = %host, "host released");
+                    Refusal {
+                        class: None,
+                        message: format!("host {host} is released; EC2 has to show it"),
+                        releasable_after: None,
+                        tries: 0,
+                        since: now,
+                        until: s.after(CONFIRM),
+                    }
+                }
+                Some(Err(error)) => self.refused(s, host, error),
+                None => Refusal {
+                    class: Some(Class::Transient),
+                    message: format!("EC2 did not say what became of host {host}"),
+                    releasable_after: None,
+                    tries: 1,
+                    since: now,
+                    until: s.after(CONFIRM),
+                },
+            };
+            next = next.min(refusal.until);
+            self.memories.change(&s.key, |memory| drop(memory.refusals.insert(host.clone(), refusal)));
+        }
+        Ok(Flow::Wait(Some(next)))
+    }
+
+    fn refused(&self, s: &Snapshot, host: &HostId, error: &aws::port::ItemError) -> Refusal {
+        let class = Class::of(error.kind());
+        self.metrics.released(false, class);
+        let before = s.refusals.get(host).filter(|before| before.class == Some(class));
+        let tries = before.map_or(1, |before| before.tries.saturating_add(1));
+        let releasable_after = match class {
+            Class::TooYoung => error.releasable_after().or_else(|| {
+                let since = s.sight()?.hosts.get(host)?.allocated?;
+                since.saturating_add(crate::decide::MAC_MINIMUM).ok()
+            }),
+            _ => None,
+        };
+        let pause = match class {
+            Class::Transient | Class::Terminal | Class::Consistency => {
+                // Unknown refusals: from ten seconds to five minutes.
+                let factor = 1_u32.checked_shl(tries.saturating_sub(1)).unwrap_or(u32::MAX);
+                std::time::Duration::from_secs(10).saturating_mul(factor).min(std::time::Duration::from_secs(300))
+            }
+            class => class.wait(tries),
+        };
+        let hourly = s.after(pause);
+        let until =
+            releasable_after.filter(|at| *at > s.now).map_or(hourly, |at| at.min(s.after(Class::TooYoung.wait(1))));
+        Refusal {
+            class: Some(class),
+            message: format!("host {host}: {}: {}", error.code, error.message),
+            releasable_after,
+            tries,
+            since: before.map_or(s.now, |before| before.since),
+            until,
+        }
+    }
+
+    async fn retain(&self, s: &Snapshot, host: &HostId, change: &Change) -> Result<Flow, Error> {
+        self.unchanged(s).await?;
+        let shelf = self.shelf(s).await?;
+        match self.retag(&shelf, &[host.to_string()], change).await {
+            Ok(()) => {
+                self.memories.went_well(&s.key, Doing::Retain);
+                shelf.touch();
+                Ok(Flow::Again)
+            }
+            Err(error) => self.mishap(s, Doing::Retain, &error),
+        }
+    }
+
+    async fn retag(&self, shelf: &Shelf<C::Ec2>, resources: &[String], change: &Change) -> Result<(), Ec2Error> {
+        // What is added comes first: a host is never without a word about whose it is.
+        if !change.set.is_empty() {
+            shelf.ec2().create_tags(resources, &change.set).await?;
+        }
+        if !change.unset.is_empty() {
+            shelf.ec2().delete_tags(resources, &change.unset).await?;
+        }
+        Ok(())
+    }
+
+    fn tended(&self, s: &Snapshot, shelf: &Shelf<C::Ec2>, done: Result<(), Ec2Error>) -> Result<Flow, Error> {
+        shelf.touch();
+        match done {
+            Ok(()) => {
+                self.memories.went_well(&s.key, Doing::Tend);
+                Ok(Flow::Next)
+            }
+            Err(error) => self.mishap(s, Doing::Tend, &error),
+        }
+    }
+
+    async fn conclude(&self, s: &Snapshot) -> Result<Flow, Error> {
+        let live = self.live(s).await;
+        let live = match live {
+            Err(Error::Moved) => return Ok(Flow::Wait(None)),
+            other => other?,
+        };
+        // The last word before the machine is forgotten is the server's, not the index's.
+        if live.facts.journal != s.machine.journal || !live.facts.deleting {
+            return Err(Error::Moved);
+        }
+        let done = self.writer.remove_finalizer(&s.target, &live.facts.finalizers, MACHINE_FINALIZER).await?;
+        if let Some(version) = done {
+            self.world.machines.wrote(&s.key, &version);
+        }
+        self.memories.forget(&s.key);
+        Ok(Flow::Wait(None))
+    }
+
+    /// Remembers what went wrong, and says when to try again.
+    fn mishap(&self, s: &Snapshot, doing: Doing, error: &Ec2Error) -> Result<Flow, Error> {
+        let class = Class::of(error.kind());
+        let before = s.mishap.as_ref().filter(|before| before.doing == doing && before.class == class);
+        let tries = before.map_or(1, |before| before.tries.saturating_add(1));
+        let until = s.after(class.wait(tries) + self.clock.jitter(class.wait(tries) / 8));
+        let identity = s.scope.as_ref().map(name).unwrap_or_default();
+        let message = words(error, &identity);
+        tracing::warn!(
+            object = %s.key,
+            operation = error.operation(),
+            code = error.code().unwrap_or_default(),
+            request_id = error.request_id().unwrap_or_default(),
+            class = class.as_str(),
+            attempt = tries,
+            "EC2 said no"
+        );
+        let code = error.code().unwrap_or_default().to_owned();
+        let mishap = Mishap { doing, class, code, message, tries, until };
+        self.memories.change(&s.key, |memory| memory.mishap = Some(mishap));
+        Ok(Flow::Wait(Some(until)))
+    }
+}
+
+fn annotation(key: &str, text: &str) -> Value {
+    json!({"metadata": {"annotations": {key: text}}})
+}

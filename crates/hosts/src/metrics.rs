@@ -1,0 +1,153 @@
+//! What is counted, and what is read when somebody scrapes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kit::telemetry::Metrics;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+
+use crate::classes::Class;
+use crate::facts::World;
+use crate::journal::Phase;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Outcome {
+    result: &'static str,
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Ending {
+    phase: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RegionLabel {
+    region: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct HostLabel {
+    cluster: String,
+    state: String,
+    instance_type: String,
+    az: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct ClusterLabel {
+    cluster: String,
+}
+
+/// The counters of the room; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct HostsMetrics {
+    allocations: Family<Outcome, Counter>,
+    releases: Family<Outcome, Counter>,
+    ended: Family<Ending, Counter>,
+    orphans: Family<RegionLabel, Gauge>,
+    known: Arc<Mutex<Vec<String>>>,
+}
+
+fn outcome(done: bool, class: Class) -> Outcome {
+    if done { Outcome { result: "done", class: "none" } } else { Outcome { result: "refused", class: class.as_str() } }
+}
+
+impl HostsMetrics {
+    /// Adds them to the registry as `berth_hosts_…`.
+    #[must_use]
+    pub fn register(metrics: &Metrics, world: &World) -> Self {
+        let new = Self::default();
+        metrics.register(
+            "hosts_allocations",
+            "Requests for dedicated hosts, by how they ended",
+            new.allocations.clone(),
+        );
+        metrics.register("hosts_releases", "Dedicated hosts to be released, by how it ended", new.releases.clone());
+        metrics.register("hosts_ended", "Dedicated hosts that are off our hands, by how", new.ended.clone());
+        metrics.register("hosts_orphaned", "Dedicated hosts that belong to no machine", new.orphans.clone());
+        metrics.register_collector(Counted(world.clone()));
+        new
+    }
+
+    /// Hosts were asked for.
+    pub fn allocated(&self, done: bool, class: Class) {
+        self.allocations.get_or_create(&outcome(done, class)).inc();
+    }
+
+    /// A host was to be given back.
+    pub fn released(&self, done: bool, class: Class) {
+        self.releases.get_or_create(&outcome(done, class)).inc();
+    }
+
+    /// Hosts are off our hands.
+    pub fn ended(&self, phase: Phase, hosts: usize) {
+        let hosts = u64::try_from(hosts).unwrap_or_default();
+        self.ended.get_or_create(&Ending { phase: phase.as_str() }).inc_by(hosts);
+    }
+
+    /// Orphans of a region were counted.
+    pub fn orphans(&self, region: &str, count: usize) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.iter().any(|name| name == region) {
+            // Regions come from what users write, so the labels must not follow them without end.
+            if known.len() >= 64 {
+                return;
+            }
+            known.push(region.to_owned());
+        }
+        let label = RegionLabel { region: region.to_owned() };
+        self.orphans.get_or_create(&label).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}
+
+/// Counts hosts from the journals and statuses of machines.
+struct Counted(World);
+
+impl std::fmt::Debug for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Counted")
+    }
+}
+
+impl Collector for Counted {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let mut hosts: BTreeMap<HostLabel, i64> = BTreeMap::new();
+        let mut idle: BTreeMap<ClusterLabel, i64> = BTreeMap::new();
+        for (_, machine) in self.0.machines.all() {
+            let Ok(journal) = &machine.journal else { continue };
+            let Some(allocation) = journal.allocation.as_ref().filter(|a| !a.phase.is_over()) else { continue };
+            let cluster = machine.cluster.as_deref().unwrap_or_default().to_owned();
+            let status = machine.status.dedicated_host.clone().unwrap_or_default();
+            for host in &allocation.hosts {
+                let known = status.hosts.iter().find(|known| known.id == host.as_str());
+                let label = HostLabel {
+                    cluster: cluster.clone(),
+                    state: known.and_then(|known| known.state.clone()).unwrap_or_else(|| "unknown".to_owned()),
+                    instance_type: machine.spec.instance_type.clone(),
+                    az: allocation.terms.zone.to_string(),
+                };
+                *hosts.entry(label).or_default() += 1;
+            }
+            let used = i64::from(machine.status.ready == Some(true));
+            let empty = i64::try_from(allocation.hosts.len()).unwrap_or_default().saturating_sub(used);
+            *idle.entry(ClusterLabel { cluster }).or_default() += empty.max(0);
+        }
+        let help = "Dedicated hosts of machines";
+        let mut metric = encoder.encode_descriptor("hosts_dedicated_hosts", help, None, MetricType::Gauge)?;
+        for (label, count) in hosts {
+            ConstGauge::new(count).encode(metric.encode_family(&label)?)?;
+        }
+        let help = "Dedicated hosts of machines on which nothing runs";
+        let mut metric = encoder.encode_descriptor("hosts_idle", help, None, MetricType::Gauge)?;
+        for (label, count) in idle {
+            ConstGauge::new(count).encode(metric.encode_family(&label)?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! The room: keeps machines and their hosts.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use api::key::ObjectKey;
+use api::own::AWSMachineStatus;
+use aws::cloud::Cloud;
+use aws::credentials::Source;
+use jiff::Timestamp;
+use kit::class::{Class, Classify};
+use kit::clock::Clock;
+use kit::conditions::Transition;
+use kit::events::Events;
+use kit::feed::Version;
+use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
+use kit::write::{self, Writer};
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::decide::{self, Step};
+use crate::facts::World;
+use crate::memory::{Ledger, Memories};
+use crate::metrics::HostsMetrics;
+use crate::shelf::Shelves;
+use crate::snapshot::{Sky, Snapshot};
+use crate::{guard, status};
+
+/// Why a pass could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The index does not show our own last write yet.
+    #[error("the index is behind our own write")]
+    Behind,
+    /// The machine is not what was decided on any more.
+    #[error("the machine has changed meanwhile")]
+    Moved,
+    /// The journal was to take a step that it may not take.
+    #[error("{0}")]
+    Illegal(String),
+    /// Something could not be read.
+    #[error("read {what}")]
+    Read {
+        /// What.
+        what: String,
+        /// Why.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The machine could not be written.
+    #[error(transparent)]
+    Write(#[from] write::Error),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Behind | Self::Moved => Class::Stale,
+            Self::Illegal(_) => Class::Transient { at_least: None },
+            Self::Read { source, .. } => match source.class() {
+                // What is asked for by name may be there later; that it is not is no race.
+                Class::Terminal => Class::Transient { at_least: None },
+                class => class,
+            },
+            Self::Write(error) => error.class(),
+        }
+    }
+}
+
+pub(crate) fn read(what: impl FnOnce() -> String) -> impl FnOnce(kube::Error) -> Error {
+    move |source| Error::Read { what: what(), source: Box::new(source) }
+}
+
+/// The room.
+pub struct Keeper<C: Cloud> {
+    pub(crate) world: World,
+    pub(crate) config: Arc<Config>,
+    pub(crate) shelves: Arc<Shelves<C>>,
+    pub(crate) writer: Writer,
+    pub(crate) events: Events,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: HostsMetrics,
+    pub(crate) memories: Memories,
+    pub(crate) ledger: Ledger,
+    pub(crate) keys: Mutex<BTreeMap<String, (Instant, Source)>>,
+}
+
+/// What the room is made of.
+pub struct Parts<C: Cloud> {
+    /// The indexes.
+    pub world: World,
+    /// What the flags say.
+    pub config: Arc<Config>,
+    /// What EC2 says.
+    pub shelves: Arc<Shelves<C>>,
+    /// Writes machines.
+    pub writer: Writer,
+    /// Says what happens.
+    pub events: Events,
+    /// Tells the time.
+    pub clock: Clock,
+    /// Counts.
+    pub metrics: HostsMetrics,
+}
+
+impl<C: Cloud> Keeper<C> {
+    /// A room of these parts.
+    #[must_use]
+    pub fn new(parts: Parts<C>) -> Self {
+        let Parts { world, config, shelves, writer, events, clock, metrics } = parts;
+        let (memories, ledger) = (Memories::default(), Ledger::default());
+        Self { world, config, shelves, writer, events, clock, metrics, memories, ledger, keys: Mutex::default() }
+    }
+
+    /// Counts how often in a row something outside was missing, and forgets what went wrong long ago.
+    fn count(&self, s: &Snapshot) {
+        let old = s.mishap.as_ref().is_some_and(|mishap| s.is_older(mishap.until, decide::PAUSE));
+        if old {
+            self.memories.change(&s.key, |memory| memory.mishap = None);
+        }
+        let stuck = matches!(&s.sky, Sky::Clouded(_)) || matches!(&s.preflight, Some(Err(_)));
+        let known = self.memories.of(&s.key).tries;
+        if stuck || known > 0 {
+            let tries = if stuck { known.saturating_add(1) } else { 0 };
+            self.memories.change(&s.key, |memory| memory.tries = tries);
+        }
+    }
+}
+
+impl<C: Cloud> Room for Keeper<C> {
+    const NAME: &'static str = "hosts";
+    type Key = ObjectKey;
+    type Snapshot = Snapshot;
+    type Step = Step;
+    type Status = AWSMachineStatus;
+    type Error = Error;
+
+    async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
+        let seen = self.gather(key, now).await?;
+        if let Some(snapshot) = &seen {
+            self.count(snapshot);
+        }
+        Ok(seen)
+    }
+
+    fn decide(&self, snapshot: &Snapshot) -> Vec<Step> {
+        decide::think(snapshot).steps
+    }
+
+    fn guard(&self, snapshot: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
+        guard::guard(snapshot, plan)
+    }
+
+    async fn apply(&self, snapshot: &Snapshot, step: Step) -> Result<Flow, Error> {
+        self.carry_out(snapshot, step).await
+    }
+
+    fn report<'s>(&self, s: &'s Snapshot, _: Option<&Trouble<Error>>) -> Option<Report<'s, AWSMachineStatus>> {
+        // What went wrong in this very pass is told with it.
+        let memory = self.memories.of(&s.key);
+        let now = Snapshot { mishap: memory.mishap, refusals: memory.refusals, ..s.clone() };
+        let thought = decide::think(&now);
+        if thought.silent || thought.steps.contains(&Step::Conclude) {
+            return None;
+        }
+        let (next, verdicts) = status::status(&now, &thought);
+        Some(Report {
+            target: s.target.clone(),
+            generation: s.machine.generation,
+            stored: &s.machine.status,
+            next,
+            based_on: None,
+            verdicts,
+        })
+    }
+
+    fn event(&self, transition: &Transition) -> Option<Notice> {
+        status::event(transition)
+    }
+
+    fn wrote(&self, key: &ObjectKey, version: &Version) {
+        self.world.machines.wrote(key, version);
+    }
+}

@@ -1,0 +1,248 @@
+//! Everything a decision about one machine is made of, read once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use api::names::hosts::{ALLOCATION_ID_TAG, RETAINED_TAG};
+use api::names::{HostId, InstanceId, SecurityGroupId};
+use aws::port::{Host, Instance, InstanceState};
+use jiff::Timestamp;
+use kit::feed::Version;
+use kit::write::Target;
+
+use crate::classes::Class;
+use crate::config::Config;
+use crate::facts::{CloudFacts, ClusterFacts, MachineFacts, OwnerFacts};
+use crate::journal::{AllocationId, Journal, Scope};
+use crate::obstacle::Obstacle;
+use crate::placement::Place;
+use crate::request::Recipe;
+
+/// What EC2 was asked to do when something went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Doing {
+    /// Asking for hosts.
+    Allocate,
+    /// Trying a launch without having it.
+    Rehearse,
+    /// Launching the instance.
+    Launch,
+    /// Ending the instance.
+    Terminate,
+    /// Giving hosts back.
+    Release,
+    /// Leaving hosts to their owner.
+    Retain,
+    /// Setting tags, groups or options.
+    Tend,
+}
+
+/// The last thing that went wrong, kept until it is time to try again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mishap {
+    /// What was being done.
+    pub doing: Doing,
+    /// What it means.
+    pub class: Class,
+    /// The service's code, or a word of ours.
+    pub code: String,
+    /// A sentence for people.
+    pub message: String,
+    /// How often in a row.
+    pub tries: u32,
+    /// When it may be tried again.
+    pub until: Timestamp,
+}
+
+/// What EC2 said about a host that it did not take back, or has not shown as given back yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it means; none while the release only has to become visible.
+    pub class: Option<Class>,
+    /// A sentence for people.
+    pub message: String,
+    /// From when on the host may be given back, where EC2 says so.
+    pub releasable_after: Option<Timestamp>,
+    /// How often in a row.
+    pub tries: u32,
+    /// When it was first refused.
+    pub since: Timestamp,
+    /// When it may be tried again.
+    pub until: Timestamp,
+}
+
+/// What EC2 shows of a machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sight {
+    /// Every instance that is the machine's by id, token or tags.
+    pub instances: Vec<Instance>,
+    /// Every host that is the machine's by journal, token or tag, or that its instance runs on.
+    pub hosts: BTreeMap<HostId, Host>,
+    /// Hosts of the journal that EC2 does not know.
+    pub unknown_hosts: BTreeSet<HostId>,
+    /// The domains of the network's own DHCP options.
+    pub domains: Vec<String>,
+}
+
+/// Everything that must be known before a machine is launched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preflight {
+    /// What is launched.
+    pub recipe: Recipe,
+    /// Where.
+    pub place: Place,
+}
+
+/// How far the questions to EC2 got.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sky {
+    /// EC2 was not asked, because nothing depends on it.
+    NotAsked,
+    /// EC2 could not be asked.
+    Clouded(Obstacle),
+    /// What it shows.
+    Clear(Box<Sight>),
+}
+
+/// How many hosts there are, against the caps of the installation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Hosts of the cluster, asked for ones included.
+    pub hosts: u32,
+    /// Hosts the cluster asked for within the last hour.
+    pub recent: u32,
+}
+
+/// What a pass knows.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Which machine.
+    pub key: ObjectKey,
+    /// Where its status is written.
+    pub target: Target,
+    /// When.
+    pub now: Timestamp,
+    /// The settings.
+    pub config: Arc<Config>,
+    /// The machine.
+    pub machine: Arc<MachineFacts>,
+    /// Its version.
+    pub version: Version,
+    /// Its Machine.
+    pub owner: Option<Arc<OwnerFacts>>,
+    /// Its Cluster.
+    pub cluster: Option<Arc<ClusterFacts>>,
+    /// Its AWSCluster.
+    pub cloud: Option<Arc<CloudFacts>>,
+    /// Where and as whom EC2 is called.
+    pub scope: Option<Scope>,
+    /// The uid of the management cluster; none when it is not known yet.
+    pub management: Option<Box<str>>,
+    /// What EC2 shows.
+    pub sky: Sky,
+    /// What a launch needs; none where nobody asked.
+    pub preflight: Option<Result<Box<Preflight>, Obstacle>>,
+    /// The security groups the instance should be in; none where nobody asked.
+    pub groups: Option<Result<Vec<SecurityGroupId>, Obstacle>>,
+    /// The id of a first allocation.
+    pub fresh: AllocationId,
+    /// Hosts against caps.
+    pub usage: Usage,
+    /// What went wrong last.
+    pub mishap: Option<Mishap>,
+    /// Hosts that EC2 did not take back.
+    pub refusals: BTreeMap<HostId, Refusal>,
+    /// How often in a row EC2 could not be asked, or something was missing.
+    pub tries: u32,
+}
+
+/// Whether an instance is there, and not on its way out for good.
+#[must_use]
+pub fn is_alive(state: &InstanceState) -> bool {
+    !matches!(state, InstanceState::ShuttingDown | InstanceState::Terminated)
+}
+
+impl Snapshot {
+    /// The journal; an unreadable one is none, and nothing is done while it stands.
+    #[must_use]
+    pub fn journal(&self) -> Journal {
+        self.machine.journal.clone().unwrap_or_default()
+    }
+
+    /// What EC2 shows, where it was asked.
+    #[must_use]
+    pub fn sight(&self) -> Option<&Sight> {
+        match &self.sky {
+            Sky::Clear(sight) => Some(sight),
+            Sky::NotAsked | Sky::Clouded(_) => None,
+        }
+    }
+
+    /// Whether the machine has hosts of its own.
+    #[must_use]
+    pub fn is_dynamic(&self) -> bool {
+        self.machine.spec.dynamic_host_allocation.is_some()
+    }
+
+    /// Whether the machine is of the control plane.
+    #[must_use]
+    pub fn is_control_plane(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.control_plane)
+    }
+
+    /// The cluster's name.
+    #[must_use]
+    pub fn cluster_name(&self) -> Option<&str> {
+        let by_owner = self.owner.as_ref().and_then(|owner| owner.cluster.as_deref());
+        by_owner.or(self.machine.cluster.as_deref())
+    }
+
+    /// Whether a host carries the machine's allocation id, or was the machine's before there was a journal.
+    #[must_use]
+    pub fn owns(&self, host: &Host) -> bool {
+        let journal = self.journal();
+        let Some(allocation) = &journal.allocation else { return false };
+        match host.tags.get(ALLOCATION_ID_TAG) {
+            Some(id) => id == allocation.id.as_str(),
+            // Until its tags are written, a host that was there before its journal is known by the journal alone.
+            None => allocation.adopted && allocation.hosts.contains(&host.id) && !host.tags.contains_key(RETAINED_TAG),
+        }
+    }
+
+    /// The one instance of the machine: a living one, else a named one, else the latest.
+    #[must_use]
+    pub fn instance(&self) -> Option<&Instance> {
+        let sight = self.sight()?;
+        let named = self.machine.instance();
+        let rank = |instance: &&Instance| {
+            let order = match instance.state {
+                InstanceState::Terminated => 0,
+                InstanceState::ShuttingDown => 1,
+                _ => 2,
+            };
+            (order, Some(&instance.id) == named.as_ref(), instance.launched)
+        };
+        sight.instances.iter().max_by_key(rank)
+    }
+
+    /// The living instances.
+    #[must_use]
+    pub fn alive(&self) -> Vec<InstanceId> {
+        let all = self.sight().map(|sight| sight.instances.as_slice()).unwrap_or_default();
+        all.iter().filter(|instance| is_alive(&instance.state)).map(|instance| instance.id.clone()).collect()
+    }
+
+    /// A moment later than now.
+    #[must_use]
+    pub fn after(&self, pause: Duration) -> Timestamp {
+        self.now.saturating_add(pause).unwrap_or(self.now)
+    }
+
+    /// Whether a moment lies further back than a time.
+    #[must_use]
+    pub fn is_older(&self, at: Timestamp, than: Duration) -> bool {
+        at.saturating_add(than).unwrap_or(Timestamp::MAX) <= self.now
+    }
+}

@@ -1,0 +1,61 @@
+//! What wakes a machine: itself, its Machine, its Cluster, its AWSCluster, and identities.
+
+use std::sync::Arc;
+
+use api::key::ObjectKey;
+use kit::feed::{Feed, Project};
+use kit::queue::{Priority, Work};
+
+use crate::facts::{World, place_value};
+
+type Queue = Arc<Work<ObjectKey>>;
+
+fn cluster(world: &World, queue: &Queue, value: &str) {
+    for (key, _) in world.machines.by("cluster", value) {
+        queue.add_now(key, Priority::Background);
+    }
+}
+
+/// Wakes machines when they change, or anything they depend on does. A status that only we write wakes nobody.
+pub fn machines(world: &World, work: &Queue) {
+    let queue = Arc::clone(work);
+    world.machines.observe(move |delta| {
+        let same = match (&delta.old, &delta.new) {
+            // An index that has caught up with our write tells so by an equal pair, and somebody waits for that.
+            (Some(old), Some(new)) => !Arc::ptr_eq(old, new) && old.same_but_for_status(new),
+            _ => false,
+        };
+        if !same {
+            queue.add_now(delta.key.clone(), Priority::Urgent);
+        }
+    });
+    let queue = Arc::clone(work);
+    world.owners.observe(move |delta| {
+        let reference = delta.new.as_ref().or(delta.old.as_ref()).and_then(|owner| owner.infrastructure.as_ref());
+        if let Some(reference) = reference.filter(|reference| reference.kind == "AWSMachine") {
+            let namespace = delta.key.namespace().unwrap_or_default();
+            queue.add_now(ObjectKey::namespaced(namespace, reference.name.as_str()), Priority::Urgent);
+        }
+    });
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    world.clusters.observe(move |delta| cluster(&all, &queue, &delta.key.to_string()));
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    world.clouds.observe(move |delta| {
+        for (key, _) in all.clusters.by("place", &place_value("AWSCluster", delta.key.namespace(), delta.key.name())) {
+            cluster(&all, &queue, &key.to_string());
+        }
+    });
+    everybody(&world.controllers, world, work);
+    everybody(&world.statics, world, work);
+    everybody(&world.roles, world, work);
+}
+
+/// An identity may be anybody's, and changes rarely.
+fn everybody<P: Project>(feed: &Feed<P>, world: &World, work: &Queue) {
+    let (all, queue) = (world.clone(), Arc::clone(work));
+    feed.observe(move |_| {
+        for key in all.machines.keys(|_| true) {
+            queue.add_now(key, Priority::Background);
+        }
+    });
+}

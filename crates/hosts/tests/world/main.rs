@@ -1,0 +1,11 @@
+//! The room in a closed loop: the in-memory API server, the real client of EC2, and the strict simulator in the same
+//! process, over the same signed bytes as in production.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod errors;
+mod failures;
+mod life;
+mod moves;
+mod others;
+mod site;
+mod sweeps;

@@ -1,0 +1,190 @@
+//! Stopped at every effect, started on old news, robbed of every event, disturbed by early users, under random schedules:
+//! the room always ends in the same world, and at no moment is a host paid for that no journal names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kit::clock::Clock;
+use serde_json::{Value, json};
+use sim::server::{self, Server};
+use sim::sweep::{self, Scenario, World};
+
+use crate::site::*;
+
+/// A machine is made, and deleted.
+struct Life;
+
+fn settled(server: &Server, site: &Site) -> Value {
+    let machines: Vec<Value> = server
+        .list(MACHINES, NS)
+        .iter()
+        .map(|machine| {
+            json!({
+                "phase": note(machine, "allocation").unwrap_or_default()["phase"],
+                "ready": machine["status"]["ready"], "host": machine["status"]["dedicatedHost"]["state"],
+                "published": machine["spec"]["providerID"].is_string(),
+            })
+        })
+        .collect();
+    json!({"machines": machines, "paid": site.paid().len(), "alive": site.alive().len()})
+}
+
+fn ignored() -> Vec<String> {
+    // Events are told once and may be lost with the process; nothing depends on them.
+    vec![EVENTS.to_owned(), "leases.coordination.k8s.io".to_owned()]
+}
+
+async fn process(world: &World<Site>, client: kube::Client) {
+    let clock = Clock::simulated((world.clock)(), 1);
+    world.outside.run(client, clock, world.outside.config()).await;
+}
+
+impl Scenario for Life {
+    type Outside = Site;
+
+    fn name(&self) -> &str {
+        "life of a machine"
+    }
+
+    fn outside(&self, gate: &server::Gate, clock: &server::Clock) -> Site {
+        Site::new(clock, Some(gate.clone()))
+    }
+
+    async fn prepare(&self, world: &World<Site>) {
+        install(&world.server, &world.outside);
+        add(&world.server, dynamic(&world.outside, "m"));
+    }
+
+    async fn process(&self, world: Arc<World<Site>>, client: kube::Client) {
+        process(&world, client).await;
+    }
+
+    async fn act(&self, world: &World<Site>, step: usize) -> bool {
+        if step > 0 {
+            return false;
+        }
+        world.server.delete(MACHINES, NS, "m");
+        true
+    }
+
+    fn invariant(&self, world: &World<Site>) -> Result<(), String> {
+        world.outside.check(&[&world.server])
+    }
+
+    fn ignored(&self) -> Vec<String> {
+        ignored()
+    }
+
+    fn picture(&self, world: &World<Site>) -> Value {
+        settled(&world.server, &world.outside)
+    }
+
+    /// Longer than anything that may still surface is waited for.
+    fn settle(&self) -> Duration {
+        Duration::from_secs(1_300)
+    }
+}
+
+/// A machine is made and stays.
+struct Standing;
+
+impl Scenario for Standing {
+    type Outside = Site;
+
+    fn name(&self) -> &str {
+        "a machine that stays"
+    }
+
+    fn outside(&self, gate: &server::Gate, clock: &server::Clock) -> Site {
+        Site::new(clock, Some(gate.clone()))
+    }
+
+    async fn prepare(&self, world: &World<Site>) {
+        install(&world.server, &world.outside);
+        add(&world.server, dynamic(&world.outside, "m"));
+        add(&world.server, machine(&world.outside, "plain", "m5.large", json!({})));
+    }
+
+    async fn process(&self, world: Arc<World<Site>>, client: kube::Client) {
+        process(&world, client).await;
+    }
+
+    fn invariant(&self, world: &World<Site>) -> Result<(), String> {
+        world.outside.check(&[&world.server])?;
+        match (world.outside.ec2.hosts().len(), world.outside.ec2.instances().len()) {
+            (0..=1, 0..=2) => Ok(()),
+            many => Err(format!("{many:?} hosts and instances were made")),
+        }
+    }
+
+    fn ignored(&self) -> Vec<String> {
+        ignored()
+    }
+
+    fn picture(&self, world: &World<Site>) -> Value {
+        settled(&world.server, &world.outside)
+    }
+
+    fn settle(&self) -> Duration {
+        Duration::from_secs(1_300)
+    }
+}
+
+#[test]
+fn stopped_at_every_effect_no_host_is_lost() {
+    let report = sweep::crash_sweep(&Life);
+    report.assert_passed();
+    assert!(report.effects.len() >= 12, "too little happened: {:?}", report.effects);
+    let what = |word: &str| report.effects.iter().any(|effect| effect.what.contains(word));
+    for call in ["AllocateHosts", "RunInstances", "TerminateInstances", "ReleaseHosts"] {
+        assert!(what(call), "{call} is not among the effects: {:?}", report.effects);
+    }
+}
+
+#[test]
+fn stopped_at_every_effect_a_machine_that_stays_has_one_host_and_one_instance() {
+    sweep::crash_sweep(&Standing).assert_passed();
+}
+
+#[test]
+fn started_on_any_older_cache_no_host_is_lost() {
+    sweep::stale_sweep(&Life).assert_passed();
+}
+
+#[test]
+fn robbed_of_any_event_no_host_is_lost() {
+    sweep::missed_event_sweep(&Life).assert_passed();
+}
+
+#[test]
+fn deleted_after_any_effect_no_host_is_lost() {
+    sweep::early_act_sweep(&Life).assert_passed();
+}
+
+#[test]
+fn under_random_schedules_no_host_is_lost() {
+    sweep::seeds(&Life, 0..40).assert_passed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_at_once_make_one_host_and_one_instance() {
+    let (server, site) = world();
+    for number in 0..4 {
+        add(&server, dynamic(&site, &format!("m{number}")));
+    }
+    let _one = site.start(&server, site.config());
+    let _two = site.start(&server, site.config());
+    for number in 0..4 {
+        assert!(server.wait_until(LIMIT, |s| is_ready(s, &format!("m{number}"))).await, "m{number}");
+    }
+    pass(3_600).await;
+    assert_eq!((site.ec2.hosts().len(), site.ec2.instances().len()), (4, 4));
+    site.check(&[&server]).unwrap();
+    for number in 0..4 {
+        server.delete(MACHINES, NS, &format!("m{number}"));
+    }
+    for number in 0..4 {
+        assert!(server.wait_until(LIMIT, |s| is_gone(s, &format!("m{number}"))).await, "m{number}");
+    }
+    assert_eq!((site.paid().len(), site.alive().len()), (0, 0));
+}
