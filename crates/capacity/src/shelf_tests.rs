@@ -218,7 +218,7 @@ proptest! {
 
 #[test]
 fn the_system_of_an_image_is_asked_once_and_a_refusal_is_asked_again_later() {
-    let (mut shelf, at, now) = (Shelf::<u32>::new(Rules { ttl: DAY }), place("us-east-1"), Instant::now());
+    let ((mut shelf, now), at) = (shelf(), place("us-east-1"));
     let System::Ask(errand) = shelf.image(&at, "ami-1", &1, now) else { panic!("nobody asked yet") };
     assert!(shelf.begin(&errand, Some(&1)));
     assert_eq!(shelf.image(&at, "ami-1", &2, now), System::Wait);

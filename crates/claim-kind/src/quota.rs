@@ -140,15 +140,16 @@ impl Allowance {
             if !quota.binds(tenant, space) || !quota.covers(None, &labels) {
                 continue;
             }
-            let counts = |(uid, holding): &(&Box<str>, &Holding)| {
+            let counts = |uid: &str, holding: &Holding| {
                 let pot = if quota.spec().shared {
                     quota.binds(&holding.tenant, self.spaces.get(&*holding.tenant))
                 } else {
                     *holding.tenant == *tenant
                 };
-                ***uid != *claim && pot && quota.covers(None, &holding.labels)
+                uid != claim && pot && quota.covers(None, &holding.labels)
             };
-            let used = u32::try_from(self.held.iter().filter(counts).count()).unwrap_or(u32::MAX);
+            let used = u32::try_from(self.held.iter().filter(|(uid, holding)| counts(uid, holding)).count())
+                .unwrap_or(u32::MAX);
             if used >= quota.hard() {
                 return Err(Full { name: name.clone(), used, hard: quota.hard() });
             }

@@ -1,6 +1,7 @@
 //! Gathers one snapshot of a machine: from the indexes, and from EC2 as far as the next decision depends on it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -278,10 +279,10 @@ impl<C: Cloud> Keeper<C> {
         for id in wanted {
             if let Some(host) = listed.iter().find(|host| host.id == id) {
                 hosts.insert(id, host.clone());
-            } else if !hosts.contains_key(&id) {
+            } else if let Entry::Vacant(unseen) = hosts.entry(id.clone()) {
                 let asked = shelf.ec2().describe_hosts(&HostQuery::Ids(vec![id.clone()])).await;
                 match missing_is_none(asked, |_| false)?.unwrap_or_default().into_iter().next() {
-                    Some(host) => drop(hosts.insert(id, host)),
+                    Some(host) => drop(unseen.insert(host)),
                     None => drop(sight.unknown_hosts.insert(id)),
                 }
             }

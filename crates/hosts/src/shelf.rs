@@ -63,6 +63,9 @@ impl<K: Ord, V: Clone> Kept<K, V> {
     }
 }
 
+/// Subnets by their ids, and by filters.
+type SubnetQuestion = (Vec<SubnetId>, Vec<Filter>);
+
 /// What one region shows to one identity.
 pub struct Shelf<E> {
     door: Door,
@@ -73,7 +76,7 @@ pub struct Shelf<E> {
     instances: Kept<(), Arc<Vec<Instance>>>,
     types: Kept<InstanceType, Option<Arc<TypeFacts>>>,
     images: Kept<ImageId, Option<Arc<Image>>>,
-    subnets: Kept<(Vec<SubnetId>, Vec<Filter>), Arc<Vec<Subnet>>>,
+    subnets: Kept<SubnetQuestion, Arc<Vec<Subnet>>>,
     groups: Kept<Vec<Filter>, Arc<Vec<SecurityGroup>>>,
     domains: Kept<VpcId, Arc<Vec<String>>>,
 }

@@ -4,7 +4,7 @@
 //! they also keep a single object small.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A point in time.
 pub fn time(_: &mut SchemaGenerator) -> Schema {
@@ -83,16 +83,19 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
 /// message.
 pub fn machine_conditions(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = conditions(generator);
-    if let Some(items) = schema.get_mut("items") {
-        items["required"] = json!(["lastTransitionTime", "status", "type"]);
-        items["properties"]["reason"] = json!({
-            "type": "string", "maxLength": 1024,
-            "description": "Why the condition is as it is, in one fixed CamelCase word."
-        });
-        items["properties"]["severity"] = json!({
-            "type": "string", "maxLength": 32,
-            "description": "How bad it is that the condition does not hold: Error, Warning or Info."
-        });
+    let reason = json!({
+        "type": "string", "maxLength": 1024,
+        "description": "Why the condition is as it is, in one fixed CamelCase word."
+    });
+    let severity = json!({
+        "type": "string", "maxLength": 32,
+        "description": "How bad it is that the condition does not hold: Error, Warning or Info."
+    });
+    if let Some(items) = schema.get_mut("items").and_then(Value::as_object_mut) {
+        items.insert("required".to_owned(), json!(["lastTransitionTime", "status", "type"]));
+        if let Some(properties) = items.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.extend([("reason".to_owned(), reason), ("severity".to_owned(), severity)]);
+        }
     }
     schema
 }

@@ -162,21 +162,24 @@ fn disks_that_were_not_cleaned_are_on_record_until_they_are() {
         block_move: false,
     };
     let leave = Leave { uid: "u".into(), fast_track: false, replacing: false, keeps_disks: false };
-    let apply = |body: &mut Value, patch: Option<Value>| merge(body, &patch.unwrap());
-    apply(&mut body, stay.patch(&host(&body)));
+    let apply = |body: &mut Value, patch: &dyn Fn(&HostFacts) -> Option<Value>| {
+        let patch = patch(&host(body)).unwrap();
+        merge(body, &patch);
+    };
+    apply(&mut body, &|host| stay.patch(host));
     assert!(!is_uncleaned(&host(&body)));
     stay.payload = Payload::Nothing;
-    apply(&mut body, stay.patch(&host(&body)));
+    apply(&mut body, &|host| stay.patch(host));
     assert!(is_uncleaned(&host(&body)) && !After::Free.may_follow(&host(&body)));
-    apply(&mut body, leave.patch(&host(&body)));
+    apply(&mut body, &|host| leave.patch(host));
     assert!(is_uncleaned(&host(&body)), "turning cleaning on cleans nothing by itself");
-    apply(&mut body, leave.scrub(&host(&body)));
+    apply(&mut body, &|host| leave.scrub(host));
     assert_eq!(body["spec"]["image"]["url"], "https://images/one");
     assert_eq!((&body["spec"]["online"], &body["spec"]["automatedCleaningMode"]), (&json!(true), &json!("metadata")));
     // Taken off before it has begun, it would clean nothing.
     assert_eq!((leave.patch(&host(&body)), leave.scrub(&host(&body))), (None, None));
     body["status"]["provisioning"]["state"] = json!("provisioning");
-    apply(&mut body, leave.patch(&host(&body)));
+    apply(&mut body, &|host| leave.patch(host));
     assert!(!is_uncleaned(&host(&body)) && body["spec"].get("image").is_none());
     assert!(!After::Free.may_follow(&host(&body)), "it is being cleaned");
     body["status"]["provisioning"]["state"] = json!("available");
@@ -184,7 +187,7 @@ fn disks_that_were_not_cleaned_are_on_record_until_they_are() {
     // The owner's own rule counts: what it does not clean is nobody's breach.
     let mut own = json!({"metadata": {"name": "n", "namespace": "infra", "uid": "h"},
         "spec": {"automatedCleaningMode": "disabled", "image": {"url": "a"}}});
-    apply(&mut own, stay.patch(&host(&own)));
+    apply(&mut own, &|host| stay.patch(host));
     assert!(!is_uncleaned(&host(&own)));
 }
 

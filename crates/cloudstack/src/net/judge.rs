@@ -166,7 +166,7 @@ mod tests {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
                 prop::collection::hash_map("(errorcode|errortext|cserrorcode|count|id|zone|[a-z]{1,5})", inner, 0..4)
-                    .prop_map(|map| Value::from_iter(map)),
+                    .prop_map(Value::from_iter),
             ]
         })
     }

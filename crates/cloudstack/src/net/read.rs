@@ -293,7 +293,7 @@ mod tests {
         let value = leaf.prop_recursive(3, 24, 4, move |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::hash_map(name, inner, 0..5).prop_map(|map| Value::from_iter(map)),
+                prop::collection::hash_map(name, inner, 0..5).prop_map(Value::from_iter),
             ]
         });
         prop::collection::hash_map(name, value, 0..10).prop_map(|map| map.into_iter().collect())

@@ -1,5 +1,7 @@
 //! Getting a machine its hosts.
 
+use std::ops::ControlFlow::{self, Break, Continue};
+
 use api::names::HostId;
 use api::reasons::hosts::Reason;
 use aws::port::{Host, HostShape, HostState};
@@ -171,40 +173,40 @@ fn is_young_mac(s: &Snapshot, allocation: &Allocation, host: &Host) -> bool {
 }
 
 /// What became of the hosts: one can be used, or there is something else to do.
-pub(super) fn ensure(s: &Snapshot) -> Result<HostId, Thought> {
+pub(super) fn ensure(s: &Snapshot) -> ControlFlow<Thought, HostId> {
     let journal = s.journal();
-    let Some(allocation) = &journal.allocation else { return Err(intend(s, None)) };
+    let Some(allocation) = &journal.allocation else { return Break(intend(s, None)) };
     match allocation.phase {
-        Phase::Intended => Err(intended(s, allocation)),
+        Phase::Intended => Break(intended(s, allocation)),
         Phase::Allocated => allocated(s, allocation),
-        Phase::Releasing => Err(release::release(s, allocation)),
+        Phase::Releasing => Break(release::release(s, allocation)),
         Phase::Released => {
             let pause = match allocation.cause {
                 Some(Cause::Idle | Cause::Refused) => PAUSE,
                 Some(Cause::Failed | Cause::Deleted) | None => POLL,
             };
             if s.is_older(allocation.at, pause) {
-                return Err(intend(s, Some(allocation)));
+                return Break(intend(s, Some(allocation)));
             }
             let until = allocation.at.saturating_add(pause).unwrap_or(s.now);
             let message = "the last dedicated host was given back; another one is asked for later";
             let says = Says::no(Reason::HostAllocationStarted, message);
-            Err(started(message).host(says).wait(until))
+            Break(started(message).host(says).wait(until))
         }
         Phase::Retained | Phase::Abandoned => {
             let word = allocation.phase.as_str();
             let message = format!("the hosts of this machine are {word}, and it gets no others");
-            Err(Thought::default().stopped_by(s, &Obstacle::terminal(About::Host, message)))
+            Break(Thought::default().stopped_by(s, &Obstacle::terminal(About::Host, message)))
         }
     }
 }
 
-fn allocated(s: &Snapshot, allocation: &Allocation) -> Result<HostId, Thought> {
+fn allocated(s: &Snapshot, allocation: &Allocation) -> ControlFlow<Thought, HostId> {
     let more = surfaced(s, allocation);
     if !more.is_empty() {
         let hosts = allocation.hosts.iter().cloned().chain(more).collect();
         let record = allocation.clone().with_hosts(hosts);
-        return Err(started("another dedicated host was found").then(Step::Record { allocation: Box::new(record) }));
+        return Break(started("another dedicated host was found").then(Step::Record { allocation: Box::new(record) }));
     }
     let sight = s.sight().cloned().unwrap_or_default();
     let own: Vec<&Host> = allocation.hosts.iter().filter_map(|id| sight.hosts.get(id)).collect();
@@ -227,7 +229,7 @@ fn allocated(s: &Snapshot, allocation: &Allocation) -> Result<HostId, Thought> {
     {
         let code = launch.refused.as_deref().unwrap_or_default();
         let message = format!("the launch was refused for good ({code}), so the empty host is given back");
-        return Err(give_back(s, allocation, Cause::Refused, &message));
+        return Break(give_back(s, allocation, Cause::Refused, &message));
     }
     let since = own.iter().filter_map(|host| host.allocated).max().unwrap_or(allocation.at).max(allocation.at);
     let ready = own.iter().any(|host| host.state != HostState::Pending);
@@ -239,12 +241,12 @@ fn allocated(s: &Snapshot, allocation: &Allocation) -> Result<HostId, Thought> {
     {
         let message =
             format!("no instance was launched for {} min, so the empty host is given back", limit.as_secs() / 60);
-        return Err(give_back(s, allocation, Cause::Idle, &message));
+        return Break(give_back(s, allocation, Cause::Idle, &message));
     }
     if let Some(host) = own.iter().find(fits) {
-        return Ok(host.id.clone());
+        return Continue(host.id.clone());
     }
-    Err(not_usable(s, allocation, &own))
+    Break(not_usable(s, allocation, &own))
 }
 
 /// None of the hosts can take the instance now: they are waited for, or given up.

@@ -1,5 +1,7 @@
 //! Launching the instance of a machine that has none.
 
+use std::ops::ControlFlow::{Break, Continue};
+
 use api::names::{HostId, SubnetId};
 use api::reasons::hosts::Reason;
 
@@ -44,12 +46,12 @@ pub(super) fn without_instance(s: &Snapshot) -> Thought {
     }
     if s.is_dynamic() {
         return match host::ensure(s) {
-            Ok(host) => {
+            Continue(host) => {
                 let pinned = journal.allocation.as_ref().map(|allocation| allocation.terms.subnet.clone());
                 let message = format!("host {host} is available");
                 launch(s, pinned, Some(host)).host(Says::yes(Reason::HostAvailable, message))
             }
-            Err(thought) => thought,
+            Break(thought) => thought,
         };
     }
     let fixed = match s.machine.spec.host_id.as_deref().map(str::parse) {

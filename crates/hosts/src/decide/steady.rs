@@ -33,10 +33,10 @@ pub(super) fn steady(s: &Snapshot, instance: &Instance) -> Thought {
     let mut thought = state(s, instance);
     let journal = s.journal();
     // An instance that others launched is taken over: first the finalizer, then everything else.
-    if !s.machine.has_finalizer() || journal.scope.is_none() {
-        if let Some(scope) = s.scope.clone() {
-            return Thought { steps: vec![Step::Secure { scope }], ..thought };
-        }
+    if (!s.machine.has_finalizer() || journal.scope.is_none())
+        && let Some(scope) = s.scope.clone()
+    {
+        return Thought { steps: vec![Step::Secure { scope }], ..thought };
     }
     let id = provider_id(instance);
     let published = s.machine.spec.provider_id.as_deref() == Some(id.as_str())

@@ -61,7 +61,7 @@ async fn a_host_that_fails_before_the_launch_is_given_back_and_another_one_taken
     let broken = hosts_of(&server, "m")[0].clone();
     site.ec2.set_host_state(REGION, &broken, HostState::PermanentFailure);
     assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
-    assert_ne!(hosts_of(&server, "m"), [broken.clone()]);
+    assert!(!hosts_of(&server, "m").contains(&broken));
     assert!(state_of(&site, &broken).unwrap().is_released(), "the broken one is not paid for any more");
     assert_eq!((site.paid().len(), site.alive().len()), (1, 1));
     site.check(&[&server]).unwrap();
