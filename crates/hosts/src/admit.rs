@@ -11,6 +11,8 @@ mod placement;
 mod tags;
 mod unbuilt;
 
+use api::meta::ObjectMeta;
+use api::names::WATCH_FILTER_LABEL;
 use api::names::hosts::TOPOLOGY_DRY_RUN_ANNOTATION;
 use api::own::{AWSMachine, AWSMachineSpec, AWSMachineTemplate};
 use kit::admission::{Admission, Duty, FieldError, FieldPath, Review, Verdict, Webhook};
@@ -48,16 +50,46 @@ const TEMPLATES: Webhook = Webhook {
 /// What this room does at admission.
 pub const WEBHOOKS: &[Webhook] = &[MACHINE_DEFAULTS, MACHINES, TEMPLATE_DEFAULTS, TEMPLATES];
 
+/// Whose objects are judged: another controller may keep machines of the same kind, and knows fields that are not built
+/// here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ours {
+    /// Whether the room runs; if not, nothing is judged.
+    pub runs: bool,
+    /// Only objects with this value of the label `cluster.x-k8s.io/watch-filter`; none means all.
+    pub watch_filter: Option<String>,
+}
+
+impl Ours {
+    fn owns(&self, meta: &ObjectMeta) -> bool {
+        let label = meta.labels.as_ref().and_then(|labels| labels.get(WATCH_FILTER_LABEL));
+        self.runs && self.watch_filter.as_ref().is_none_or(|filter| label == Some(filter))
+    }
+}
+
 /// Adds this room's defaults and checks to the process's admission.
 #[must_use]
-pub fn register(admission: Admission) -> Admission {
+pub fn register(admission: Admission, ours: &Ours) -> Admission {
+    let [of_machines, of_templates, machines, templates] = [(); 4].map(|()| ours.clone());
     admission
-        .mutate(MACHINE_DEFAULTS.path, |_: &Review<AWSMachine>, machine: &mut AWSMachine| fill(&mut machine.spec))
-        .mutate(TEMPLATE_DEFAULTS.path, |_: &Review<AWSMachineTemplate>, template: &mut AWSMachineTemplate| {
-            fill(&mut template.spec.template.spec);
+        .mutate(MACHINE_DEFAULTS.path, move |_: &Review<AWSMachine>, machine: &mut AWSMachine| {
+            if of_machines.owns(&machine.metadata) {
+                fill(&mut machine.spec);
+            }
         })
-        .validate(MACHINES.path, machine_verdict)
-        .validate(TEMPLATES.path, template_verdict)
+        .mutate(TEMPLATE_DEFAULTS.path, move |_: &Review<AWSMachineTemplate>, template: &mut AWSMachineTemplate| {
+            if of_templates.owns(&template.metadata) {
+                fill(&mut template.spec.template.spec);
+            }
+        })
+        .validate(MACHINES.path, move |review: &Review<AWSMachine>| match &review.object {
+            Some(machine) if machines.owns(&machine.metadata) => machine_verdict(review),
+            _ => Verdict::default(),
+        })
+        .validate(TEMPLATES.path, move |review: &Review<AWSMachineTemplate>| match &review.object {
+            Some(template) if templates.owns(&template.metadata) => template_verdict(review),
+            _ => Verdict::default(),
+        })
 }
 
 /// Whether a spec stands alone or in a template; some rules differ.

@@ -757,9 +757,29 @@ fn what_is_not_built_names_a_field_that_exists() {
 
 #[test]
 fn every_webhook_is_registered_at_its_path() {
-    let admission = register(Admission::new());
+    let admission = register(Admission::new(), &Ours::default());
     let paths: std::collections::BTreeSet<&str> = admission.paths().collect();
     assert_eq!(paths, WEBHOOKS.iter().map(|webhook| webhook.path).collect());
+}
+
+#[test]
+fn machines_of_another_controller_are_not_judged() {
+    let labelled = |value: Option<&str>| ObjectMeta {
+        labels: value.map(|value| [(WATCH_FILTER_LABEL.to_owned(), value.to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    let ours = |runs: bool, filter: Option<&str>| Ours { runs, watch_filter: filter.map(str::to_owned) };
+    for (ours, label, owned) in [
+        (ours(true, None), None, true),
+        (ours(true, None), Some("x"), true),
+        (ours(true, Some("x")), Some("x"), true),
+        (ours(true, Some("x")), Some("y"), false),
+        (ours(true, Some("x")), None, false),
+        (ours(false, None), None, false),
+        (ours(false, Some("x")), Some("x"), false),
+    ] {
+        assert_eq!(ours.owns(&labelled(label)), owned, "{ours:?} {label:?}");
+    }
 }
 
 proptest! {
