@@ -7,6 +7,7 @@
 //! | where services answer | [`place`]: partitions, configured endpoints |
 //! | who we are | [`credentials`]: sources as values, shared-config text, the process's own |
 //! | the way there | [`cloud`]: who asks, where, and whom to trust |
+//! | as whom a cluster is served | [`identity`]: what its infrastructure names, followed to credentials |
 //! | how fast we may go | [`limits`]: the published buckets |
 //! | long lists | [`paging`] |
 //! | the wire (feature `net`) | `net`: Query protocol, signing, XML, credential providers |
@@ -22,7 +23,7 @@
 pub mod cloud;
 pub mod credentials;
 pub mod errors;
-
+pub mod identity;
 pub mod limits;
 #[cfg(feature = "net")]
 pub mod net;
