@@ -7,6 +7,8 @@ from importlib.metadata import version
 
 from cs import CloudStack, CloudStackApiException
 
+# Not "~": Python leaves it as it is before it signs, and a server does not.
+ODD = "a + b * c (é&=)"
 checks = 0
 
 
@@ -40,7 +42,7 @@ def client(method="get", **changes):
 def lists(cs):
     zones = cs.listZones()
     check("zones", zones["count"] == 3 and [zone["name"] for zone in zones["zone"]][:2] == ["zone-1", "zone-2"])
-    check("nothing found", cs.listZones(name="nowhere (*~+é&=) x") == {})
+    check("nothing found", cs.listZones(name="nowhere (*+é&=) x") == {})
     check("pages", len(cs.listZones(fetch_list=True)) == 3)
     check("a page", len(cs.listZones(page=2, pagesize=2)["zone"]) == 1 and cs.listZones(page=2, pagesize=2)["count"] == 3)
     check("too large a page", refused(cs.listZones, page=1, pagesize=501) == (431, 4350))
@@ -61,13 +63,13 @@ def life_of_a_machine(cs, name):
         "serviceofferingid": offering,
         "networkids": [network],
         "name": name,
-        "displayname": "a + b * c ~ é",
+        "displayname": ODD,
         "userdata": base64.b64encode(b"#cloud-config\n").decode(),
     }
     started = cs.deployVirtualMachine(**deploy)
     check("id and job at once", set(started) == {"id", "jobid"})
     made = cs.deployVirtualMachine(**{**deploy, "name": f"{name}-waited"}, fetch_result=True)["virtualmachine"]
-    check("it runs", made["state"] == "Running" and made["displayname"] == "a + b * c ~ é")
+    check("it runs", made["state"] == "Running" and made["displayname"] == ODD)
     check("a name is taken", refused(cs.deployVirtualMachine, **deploy) == (431, 4350))
     tags = [{"key": "claim-uid", "value": "1 2"}]
     cs.createTags(resourceids=made["id"], resourcetype="UserVm", tags=tags, fetch_result=True)
