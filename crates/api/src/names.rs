@@ -1,6 +1,7 @@
 //! Names Berth shares with the outside world, and identifiers that are parsed once, where they enter the program.
 
 pub mod claims;
+pub mod clusters;
 pub mod hosts;
 
 use std::fmt;

@@ -57,6 +57,7 @@ pub fn all() -> Vec<Entry> {
     all.extend(vip::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(capacity::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(hosts::Reason::ALL.iter().map(|r| r.entry()));
+    all.extend(clusters::Reason::ALL.iter().map(|r| r.entry()));
     all
 }
 
@@ -479,6 +480,7 @@ pub mod hosts {
             "A dedicated host was given up by order of an operator.";
     } }
 }
+pub mod clusters;
 
 #[cfg(test)]
 mod tests {
@@ -502,6 +504,7 @@ mod tests {
             vip::Reason::ALL.len(),
             capacity::Reason::ALL.len(),
             hosts::Reason::ALL.len(),
+            clusters::Reason::ALL.len(),
         ];
         assert_eq!(anchors.len(), rooms.iter().sum::<usize>());
     }

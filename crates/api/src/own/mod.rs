@@ -1,6 +1,8 @@
 //! The kinds Berth defines: those of group `berth.dev`, of group `metal3.io` the claims on hosts and their policies, and of
-//! group `infrastructure.cluster.x-k8s.io` the machines on EC2 and their templates.
+//! group `infrastructure.cluster.x-k8s.io` the machines on EC2 and their templates; in [`anywhere`] those of EKS Anywhere
+//! that describe clusters on CloudStack.
 
+pub mod anywhere;
 mod aws_machine;
 mod aws_machine_template;
 mod host_claim;
@@ -51,9 +53,9 @@ const MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";
 /// Label on a definition: the provider that clusterctl counts it to.
 const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
 
-/// The definitions of all our kinds, those of the group `infrastructure.cluster.x-k8s.io` last.
+/// The definitions of all our kinds, last those whose own providers may define them instead.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    berth_crds().into_iter().chain(aws_crds()).collect()
+    berth_crds().into_iter().chain(anywhere::crds()).chain(aws_crds()).collect()
 }
 
 /// The definitions of the kinds that nobody else serves, in alphabetical order of their names.
