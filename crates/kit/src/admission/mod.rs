@@ -79,6 +79,27 @@ impl From<Vec<FieldError>> for Verdict {
     }
 }
 
+/// What is said of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The request as such is refused, whatever the object holds, with this sentence.
+    Refused(String),
+    /// The object was judged.
+    Judged(Verdict),
+}
+
+impl From<Verdict> for Answer {
+    fn from(verdict: Verdict) -> Self {
+        Self::Judged(verdict)
+    }
+}
+
+impl From<Vec<FieldError>> for Answer {
+    fn from(errors: Vec<FieldError>) -> Self {
+        Self::Judged(errors.into())
+    }
+}
+
 /// Why the registered webhooks cannot be served.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AdmissionError {
@@ -152,7 +173,7 @@ impl Admission {
     pub fn validate<T, V>(self, path: &str, validate: impl Fn(&Review<T>) -> V + Send + Sync + 'static) -> Self
     where
         T: DeserializeOwned + 'static,
-        V: Into<Verdict>,
+        V: Into<Answer>,
     {
         self.add(
             path,
@@ -164,7 +185,10 @@ impl Admission {
                     Ok(review) => review,
                     Err(refusal) => return *refusal,
                 };
-                let Verdict { errors, warnings } = validate(&review).into();
+                let Verdict { errors, warnings } = match validate(&review).into() {
+                    Answer::Judged(verdict) => verdict,
+                    Answer::Refused(refusal) => return Outcome::refused(400, "BadRequest", refusal),
+                };
                 let outcome = if errors.is_empty() { Outcome::allowed() } else { incoming.invalid(&errors) };
                 Outcome { warnings, ..outcome }
             }),

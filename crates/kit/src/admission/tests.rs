@@ -36,8 +36,11 @@ fn webhooks() -> Router {
                 if review.old.as_ref().is_some_and(|old| old.spec.size == Some(99)) {
                     verdict.errors.push(FieldError::forbidden(spec.field("size"), "99 may not be deleted"));
                 }
-                return verdict;
+                return Answer::from(verdict);
             };
+            if thing.spec.size == Some(77) {
+                return Answer::Refused("77 is made by somebody else".to_owned());
+            }
             match thing.spec.size {
                 None => verdict.errors.push(FieldError::required(spec.field("size"), "must be given")),
                 Some(size) if size > 100 => {
@@ -58,7 +61,7 @@ fn webhooks() -> Router {
             {
                 verdict.warnings.push("w".repeat(400));
             }
-            verdict
+            verdict.into()
         })
         .router()
         .unwrap()
@@ -88,6 +91,15 @@ async fn verdict(path: &str, review: &Value) -> Value {
     assert_eq!((&answer["apiVersion"], &answer["kind"]), (&json!("admission.k8s.io/v1"), &json!("AdmissionReview")));
     assert_eq!(answer["response"]["uid"], "u-1");
     answer["response"].clone()
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_as_such_is_a_bad_request_and_its_faults_are_not_told() {
+    let object = json!({"spec": {"size": 77, "hosts": [""]}});
+    let response = verdict("/validate/thing", &review("CREATE", object, json!(null))).await;
+    let status =
+        json!({"status": "Failure", "code": 400, "reason": "BadRequest", "message": "77 is made by somebody else"});
+    assert_eq!(response, json!({"uid": "u-1", "allowed": false, "status": status}));
 }
 
 #[tokio::test]
