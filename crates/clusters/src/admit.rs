@@ -1,0 +1,197 @@
+//! What is filled in and what is refused when clusters, datacenters and machine configurations are written.
+//!
+//! Pure functions of the new object, of the old one, and of what the management cluster can do. All faults of an object are
+//! told at once. The webhooks may have been down when an object was written, so the room asks the same functions again:
+//! [`cluster_problem`], [`datacenter_problem`], [`machine_problem`].
+
+mod cluster;
+mod cluster_change;
+mod control_plane;
+mod datacenter;
+mod defaults;
+mod labels;
+mod machine;
+mod network;
+mod outside;
+mod workers;
+
+use api::names::clusters::{GROUP, MANAGED_BY_CLI_ANNOTATION, ON, PAUSED_ANNOTATION, VERSION};
+use api::own::anywhere::{CloudStackDatacenterConfig, CloudStackMachineConfig, Cluster};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kit::admission::{Admission, Answer, Duty, FieldError, Operation, Review, Verdict, Webhook};
+use kube::Resource;
+
+pub(crate) use datacenter::url_host;
+pub use defaults::{default_cluster, default_datacenter};
+
+use crate::version::Minor;
+
+/// What the management cluster can do and its operator allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// The newest version of Kubernetes, if there is a limit.
+    pub newest: Option<Minor>,
+    /// Whether users may give arguments to the API server.
+    pub extra_args: bool,
+}
+
+const fn webhook(duty: Duty, plural: &'static str, path: &'static str) -> Webhook {
+    Webhook { duty, group: GROUP, version: VERSION, plural, path }
+}
+
+const CLUSTER_DEFAULTS: Webhook = webhook(Duty::Default, "clusters", "/default/anywhere-clusters");
+const DATACENTER_DEFAULTS: Webhook =
+    webhook(Duty::Default, "cloudstackdatacenterconfigs", "/default/cloudstackdatacenterconfigs");
+const CLUSTERS: Webhook = webhook(Duty::Check, "clusters", "/validate/anywhere-clusters");
+const DATACENTERS: Webhook =
+    webhook(Duty::Check, "cloudstackdatacenterconfigs", "/validate/cloudstackdatacenterconfigs");
+const MACHINES: Webhook = webhook(Duty::Check, "cloudstackmachineconfigs", "/validate/cloudstackmachineconfigs");
+
+/// What this room does at admission.
+pub const WEBHOOKS: &[Webhook] = &[CLUSTER_DEFAULTS, DATACENTER_DEFAULTS, CLUSTERS, DATACENTERS, MACHINES];
+
+/// Adds this room's defaults and checks to the process's admission.
+#[must_use]
+pub fn register(admission: Admission, terms: impl Fn() -> Terms + Send + Sync + 'static) -> Admission {
+    admission
+        .mutate(CLUSTER_DEFAULTS.path, |_: &Review<Cluster>, cluster: &mut Cluster| {
+            default_cluster(&mut cluster.spec);
+        })
+        .mutate(
+            DATACENTER_DEFAULTS.path,
+            |_: &Review<CloudStackDatacenterConfig>, datacenter: &mut CloudStackDatacenterConfig| {
+                default_datacenter(&mut datacenter.spec);
+            },
+        )
+        .validate(CLUSTERS.path, move |review: &Review<Cluster>| {
+            let created = review.operation == Operation::Create;
+            let old = review.old.as_ref().filter(|_| !created);
+            admitted(review).map(|new| judge_cluster(new, old, &terms())).unwrap_or_default()
+        })
+        .validate(DATACENTERS.path, |review: &Review<CloudStackDatacenterConfig>| {
+            admitted(review).map(|new| judge_datacenter(new, review.old.as_ref())).unwrap_or_default()
+        })
+        .validate(MACHINES.path, |review: &Review<CloudStackMachineConfig>| {
+            admitted(review).map(|new| judge_machine(new, review.old.as_ref())).unwrap_or_default()
+        })
+}
+
+/// The object that is to be judged: none when it is going anyway.
+fn admitted<T: Resource>(review: &Review<T>) -> Option<&T> {
+    review.object.as_ref().filter(|new| new.meta().deletion_timestamp.is_none())
+}
+
+/// What is said of a write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Why the request as such is refused, whatever the object holds.
+    pub refusal: Option<String>,
+    /// Every fault of the object, each with its field.
+    pub errors: Vec<FieldError>,
+    /// What its writer should know although it is admitted.
+    pub warnings: Vec<String>,
+}
+
+impl From<Judgement> for Answer {
+    fn from(judgement: Judgement) -> Self {
+        let Judgement { refusal, errors, warnings } = judgement;
+        refusal.map_or(Self::Judged(Verdict { errors, warnings }), Self::Refused)
+    }
+}
+
+/// Judges a Cluster that is created, or changed when there is an old one.
+#[must_use]
+pub fn judge_cluster(new: &Cluster, old: Option<&Cluster>, terms: &Terms) -> Judgement {
+    if old.is_some_and(|old| old.spec == new.spec) {
+        return Judgement::default();
+    }
+    let mut judgement = cluster::judge(new, old, terms);
+    match old {
+        Some(old) if !is_paused(&old.metadata) => judgement.errors.extend(cluster_change::faults(old, new)),
+        Some(_) => {}
+        None => {
+            let watched = is_paused(&new.metadata) || annotation(&new.metadata, MANAGED_BY_CLI_ANNOTATION).is_some();
+            if is_self_managed(new) && !watched {
+                judgement.refusal = Some(
+                    "self-managed clusters cannot be created through this API; set spec.managementCluster.name".into(),
+                );
+            }
+        }
+    }
+    judgement
+}
+
+/// Judges a CloudStackDatacenterConfig that is created, or changed when there is an old one.
+#[must_use]
+pub fn judge_datacenter(new: &CloudStackDatacenterConfig, old: Option<&CloudStackDatacenterConfig>) -> Judgement {
+    if old.is_some_and(|old| old.spec == new.spec) {
+        return Judgement::default();
+    }
+    let mut errors = datacenter::faults(&new.spec);
+    if let Some(old) = old.filter(|old| !is_paused(&old.metadata)) {
+        // Objects that were stored before anybody defaulted them have their zones in the older fields.
+        let mut before = old.spec.clone();
+        default_datacenter(&mut before);
+        errors.extend(datacenter::change_faults(&before, &new.spec));
+    }
+    Judgement { errors, ..Judgement::default() }
+}
+
+/// Judges a CloudStackMachineConfig that is created, or changed when there is an old one.
+#[must_use]
+pub fn judge_machine(new: &CloudStackMachineConfig, old: Option<&CloudStackMachineConfig>) -> Judgement {
+    if old.is_some_and(|old| old.spec == new.spec) {
+        return Judgement::default();
+    }
+    let mut errors = machine::faults(&new.spec);
+    if let Some(old) = old.filter(|old| !is_paused(&old.metadata)) {
+        errors.extend(machine::change_faults(&old.spec, &new.spec));
+    }
+    Judgement { errors, ..Judgement::default() }
+}
+
+/// Whether the annotation asks to be left alone.
+#[must_use]
+pub fn is_paused(meta: &ObjectMeta) -> bool {
+    annotation(meta, PAUSED_ANNOTATION) == Some(ON)
+}
+
+/// Whether the Cluster manages itself: it names no other as its manager.
+#[must_use]
+pub fn is_self_managed(cluster: &Cluster) -> bool {
+    let manager = cluster.spec.management_cluster.as_ref().map(|manager| manager.name.as_str()).unwrap_or_default();
+    manager.is_empty() || Some(manager) == cluster.metadata.name.as_deref()
+}
+
+fn annotation<'m>(meta: &'m ObjectMeta, key: &str) -> Option<&'m str> {
+    meta.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// What is wrong with a stored Cluster, in one line; `None` when nothing is.
+#[must_use]
+pub fn cluster_problem(cluster: &Cluster, terms: &Terms) -> Option<String> {
+    // A version that was admitted before stays, whatever the limit is now.
+    line(&cluster::judge(cluster, Some(cluster), terms).errors)
+}
+
+/// What is wrong with a stored CloudStackDatacenterConfig, in one line; `None` when nothing is.
+#[must_use]
+pub fn datacenter_problem(datacenter: &CloudStackDatacenterConfig) -> Option<String> {
+    let mut spec = datacenter.spec.clone();
+    default_datacenter(&mut spec);
+    line(&datacenter::faults(&spec))
+}
+
+/// What is wrong with a stored CloudStackMachineConfig, in one line; `None` when nothing is.
+#[must_use]
+pub fn machine_problem(machine: &CloudStackMachineConfig) -> Option<String> {
+    line(&machine::faults(&machine.spec))
+}
+
+fn line(errors: &[FieldError]) -> Option<String> {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+#[cfg(test)]
+mod tests;
