@@ -13,12 +13,13 @@ use crate::capacity::CapacityOptions;
 use crate::claims::ClaimsOptions;
 use crate::explain::{AboutOptions, ExplainOptions, ListOptions, VipsOptions};
 use crate::groups::CapacityListOptions;
+use crate::plan::PlanOptions;
 use crate::vip::VipOptions;
 
 const AFTER: &str = "\
 Exit codes:
   0  fine
-  1  it was tried and failed; the message says what (doctor: warnings; explain, tree: not there, or no right to see it)
+  1  it was tried and failed; the message says what (doctor: warnings; explain, tree: not there, or no right to see it; plan: it would be refused)
   2  the command line, or a file named on it, is wrong; nothing was done (doctor: failures)
 
 Colour is used on a terminal only, and never when NO_COLOR is set.";
@@ -53,6 +54,8 @@ pub enum Command {
     Claims(ListOptions),
     /// List groups of machines and what cluster-autoscaler sees of them.
     Capacity(CapacityListOptions),
+    /// Tell what would be done for CloudStack clusters in files: objects, and which machines would be replaced and why.
+    Plan(PlanOptions),
     /// Print, write or check the CustomResourceDefinitions of Berth's own kinds.
     Crds(GenerateOptions),
     /// Print, write or check the rules Berth needs, generated from the rooms' own lists of calls.

@@ -9,6 +9,7 @@ mod generate;
 mod groups;
 mod look;
 mod near;
+mod plan;
 mod registration;
 mod rooms;
 mod run;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Hosts(options) => on_runtime(explain::hosts(options)),
         Command::Claims(options) => on_runtime(explain::claims(options)),
         Command::Capacity(options) => on_runtime(groups::list(options)),
+        Command::Plan(options) => finish(plan::plan_files(&options)),
         Command::Crds(options) => finish(generate::crds(&options)),
         Command::Rbac(options) => finish(generate::rbac(&options)),
         Command::Webhooks(options) => finish(generate::webhooks(&options)),
