@@ -7,7 +7,6 @@ use std::time::Duration;
 use api::key::ObjectKey;
 use api::names::Region;
 use aws::credentials::{Ambient, AmbientError, Files, TokenPaths};
-use aws::net::{Aws, Meter, Options};
 use aws::place::{Endpoints, Override};
 use capacity::config::{
     AmbientUse, ClaimRules, Config, DiskFrom, FeatureGates, Headroom, Keys, LegacyGpus, MaxPods, NeuronResource,
@@ -258,9 +257,7 @@ pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<List
     }
     let config =
         options.capacity.config(&options.watch_filter, &gates, &vars, ambient_source(&vars), &options.claims.yard)?;
-    let agent = concat!("berth/", env!("CARGO_PKG_VERSION"));
-    let cloud = Aws::new(Options::new(agent), manager.clock().clone(), Meter::new(manager.metrics()));
-    capacity::mount(manager, config, cloud)?;
+    capacity::mount(manager, config, crate::cloud::aws(manager))?;
     Ok(Vec::new())
 }
 

@@ -11,9 +11,11 @@ use kit::client::Access;
 
 use crate::capacity::CapacityOptions;
 use crate::claims::ClaimsOptions;
-use crate::explain::{AboutOptions, ExplainOptions, ListOptions, VipsOptions};
+use crate::explain::{AboutOptions, ExplainOptions, HostsListOptions, ListOptions, VipsOptions};
 use crate::groups::CapacityListOptions;
 use crate::plan::PlanOptions;
+use crate::hosts::HostsOptions;
+use crate::leaks::LeaksOptions;
 use crate::vip::VipOptions;
 
 const AFTER: &str = "\
@@ -42,14 +44,17 @@ pub enum Command {
     Doctor(DoctorOptions),
     /// Take the hooks back from Cluster API before Berth is removed; refused while a ClusterClass names one.
     Unregister(UnregisterOptions),
-    /// Say why a cluster has its addresses, or a claim its host, or has none, or what cluster-autoscaler makes of a group.
+    /// Say why a cluster has its addresses, or a claim or machine its host, or has none, or what cluster-autoscaler makes of
+    /// a group.
     Explain(Box<ExplainOptions>),
-    /// Draw a cluster with its claims, addresses and pools, or a claim with its host.
+    /// Draw a cluster with its claims, addresses and pools, or a claim or machine with its host.
     Tree(AboutOptions),
     /// List the addresses of clusters.
     Vips(VipsOptions),
-    /// List hosts: their state, who uses them, and how many are free.
-    Hosts(ListOptions),
+    /// List hosts: their state, who uses them, and how many are free; with --aws the dedicated hosts on EC2.
+    Hosts(HostsListOptions),
+    /// List dedicated hosts that are paid for and belong to no machine, with what proves it, and release them if asked to.
+    Leaks(LeaksOptions),
     /// List claims on hosts: what each has, or why it has none.
     Claims(ListOptions),
     /// List groups of machines and what cluster-autoscaler sees of them.
@@ -62,6 +67,8 @@ pub enum Command {
     Rbac(GenerateOptions),
     /// Print, write or check the admission webhook configurations.
     Webhooks(GenerateOptions),
+    /// Print the IAM policy that the room hosts needs in an AWS account.
+    Iam(IamOptions),
     /// Print the version.
     Version(OutputOptions),
     /// Print the completion script of a shell.
@@ -181,6 +188,9 @@ pub struct RunOptions {
     pub claims: ClaimsOptions,
 
     #[command(flatten)]
+    pub hosts: HostsOptions,
+
+    #[command(flatten)]
     pub capacity: CapacityOptions,
 }
 
@@ -239,6 +249,17 @@ pub enum Output {
     Text,
     /// For programs: stable and versioned.
     Json,
+}
+
+/// Flags of `berth iam`.
+#[derive(Args, Debug)]
+pub struct IamOptions {
+    /// Role of nodes that instances are given; repeatable
+    #[arg(long, value_name = "ARN", required = true)]
+    pub role: Vec<api::names::RoleArn>,
+    /// Let EC2 itself refuse what is not ours: hosts are allocated and released only with our tags
+    #[arg(long)]
+    pub hardened: bool,
 }
 
 /// Flags of the commands that generate files.

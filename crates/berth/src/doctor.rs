@@ -2,14 +2,25 @@
 
 mod checks;
 mod claims;
+mod hosts;
 mod vip;
 
 use std::io::{IsTerminal, Write};
 
+use api::meta::View;
+use kit::class::chain;
+use kube::Client;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::Code;
 use crate::cli::{DoctorOptions, Output};
+use crate::look::every;
+
+/// Names of one sort that are told; more are counted.
+const TOLD: usize = 5;
+/// What the names of our own field managers begin with.
+const OURS: &str = "berth";
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -48,6 +59,25 @@ impl Check {
 
     fn fail(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { name, level: Level::Failure, found: found.into(), fix: Some(fix.into()) }
+    }
+}
+
+/// Every object of a kind; `None` when the server does not know the kind.
+async fn list<K>(client: &Client, name: &'static str) -> Result<Option<Vec<K>>, Check>
+where
+    K: View + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    every(client).await.map_err(|error| {
+        Check::warn(name, format!("cannot be read: {}", chain(&*error)), "run the doctor with more rights")
+    })
+}
+
+/// The first of many, and how many there are more.
+fn some(all: &[String]) -> String {
+    let shown = all.iter().take(TOLD).cloned().collect::<Vec<_>>().join("; ");
+    match all.len().saturating_sub(TOLD) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
     }
 }
 

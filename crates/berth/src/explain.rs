@@ -3,6 +3,7 @@
 //! They read with the rights of whoever asks and judge with the rooms' own code. Nothing is written.
 
 mod claims;
+mod machines;
 
 use std::io::Write;
 
@@ -20,6 +21,7 @@ pub use claims::{claims, hosts};
 use crate::claims::YardOptions;
 use crate::cli::{ClusterOptions, Output, OutputOptions, WatchFilter};
 use crate::groups::{self, GroupOptions};
+use crate::leaks::AwsOptions;
 use crate::look::{Look, Which, look};
 use crate::screen::{self, Screen};
 use crate::vip::JudgeOptions;
@@ -42,7 +44,7 @@ pub struct ExplainOptions {
 /// Flags of `berth tree`, and most of those of `berth explain`.
 #[derive(Args, Debug)]
 pub struct AboutOptions {
-    /// What to look at, for example cluster/prod, hostclaim/web-1 or machineset/workers
+    /// What to look at, for example cluster/prod, hostclaim/web-1, awsmachine/m-1 or machineset/workers
     #[arg(value_name = "KIND/NAME", value_parser = subject)]
     pub subject: Subject,
     #[command(flatten)]
@@ -68,6 +70,8 @@ pub enum Subject {
     Cluster(String),
     /// The HostClaim of this name.
     Claim(String),
+    /// The AWSMachine of this name.
+    Machine(String),
     /// The group of machines of this name, of any of these kinds.
     Group(Vec<GroupKind>, String),
 }
@@ -95,6 +99,18 @@ impl ListOptions {
     }
 }
 
+/// Flags of `berth hosts`.
+#[derive(Args, Debug)]
+pub struct HostsListOptions {
+    #[command(flatten)]
+    pub list: ListOptions,
+    /// List the dedicated hosts of machines on EC2, with your own AWS credentials; of all namespaces unless one is given
+    #[arg(long)]
+    pub aws: bool,
+    #[command(flatten, next_help_heading = "With --aws")]
+    pub cloud: AwsOptions,
+}
+
 /// Flags of `berth vips`.
 #[derive(Args, Debug)]
 pub struct VipsOptions {
@@ -118,6 +134,7 @@ fn subject(text: &str) -> Result<Subject, String> {
     let subject = match (word.strip_suffix('s').unwrap_or(word), group) {
         ("cluster", "" | "cluster.x-k8s.io") => Subject::Cluster(owned),
         ("hostclaim", "" | "metal3.io") | ("hc", "") => Subject::Claim(owned),
+        ("awsmachine", "" | api::views::INFRASTRUCTURE_GROUP) | ("awsm", "") => Subject::Machine(owned),
         ("machineset", "") => Subject::Group(vec![GroupKind::OpenShiftSet, GroupKind::Set], owned),
         ("machineset", "machine.openshift.io") => Subject::Group(vec![GroupKind::OpenShiftSet], owned),
         ("machineset", "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Set], owned),
@@ -125,7 +142,7 @@ fn subject(text: &str) -> Result<Subject, String> {
         ("machinepool", "" | "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Pool], owned),
         _ => {
             return Err(format!(
-                "the kind `{kind}` is not known here; known are: cluster, hostclaim, machineset, \
+                "the kind `{kind}` is not known here; known are: cluster, hostclaim, awsmachine, machineset, \
                  machinedeployment, machinepool"
             ));
         }
@@ -145,6 +162,10 @@ pub async fn about(options: ExplainOptions) -> anyhow::Result<()> {
         Subject::Claim(name) => {
             let client = connect(&options.cluster).await?;
             return show(&claims::about(&client, &options, name).await?);
+        }
+        Subject::Machine(name) => {
+            let client = connect(&options.cluster).await?;
+            return show(&machines::about(&client, &options, name, &capacity).await?);
         }
         Subject::Group(kinds, name) => {
             let namespace = options.namespace.as_deref();
@@ -169,8 +190,11 @@ pub async fn draw(options: AboutOptions) -> anyhow::Result<()> {
     let name = match &options.subject {
         Subject::Cluster(name) => name,
         Subject::Claim(name) => return show(&claims::draw(&client, &options, name).await?),
+        Subject::Machine(name) => return show(&machines::draw(&client, &options, name).await?),
         Subject::Group(..) => {
-            anyhow::bail!("only clusters and hostclaims are drawn; see `berth explain` for groups of machines")
+            anyhow::bail!(
+                "only clusters, hostclaims and awsmachines are drawn; see `berth explain` for groups of machines"
+            )
         }
     };
     let (look, config) = (see(&client, &options, name, "tree").await?, options.judge.config(&options.watch_filter));

@@ -55,7 +55,7 @@ pub struct GroupOptions {
     /// Look at machine pools too
     #[arg(long)]
     pub watch_machine_pools: bool,
-    /// Ask AWS about the instance type, with your own credentials
+    /// Ask AWS too, with your own credentials
     #[arg(long)]
     pub lookup: bool,
 }

@@ -1,6 +1,7 @@
 //! Reads what a command needs, once, with the rights of whoever asks, and says what those rights do not cover.
 
 mod claims;
+mod machines;
 
 use ::vip::explain::{Lists, Part, Sight};
 use anyhow::{Context, anyhow};
@@ -15,6 +16,7 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
 pub use claims::{claims, claims_alone, hosts};
+pub use machines::{Surroundings, machine};
 
 use crate::near;
 

@@ -3,10 +3,13 @@
 mod capacity;
 mod claims;
 mod cli;
+mod cloud;
 mod doctor;
 mod explain;
 mod generate;
 mod groups;
+mod hosts;
+mod leaks;
 mod look;
 mod near;
 mod plan;
@@ -44,11 +47,13 @@ fn main() -> ExitCode {
         Command::Tree(options) => on_runtime(explain::draw(options)),
         Command::Vips(options) => on_runtime(explain::vips(options)),
         Command::Hosts(options) => on_runtime(explain::hosts(options)),
+        Command::Leaks(options) => on_runtime(leaks::leaks(options)),
         Command::Claims(options) => on_runtime(explain::claims(options)),
         Command::Capacity(options) => on_runtime(groups::list(options)),
         Command::Plan(options) => finish(plan::plan_files(&options)),
         Command::Crds(options) => finish(generate::crds(&options)),
         Command::Rbac(options) => finish(generate::rbac(&options)),
+        Command::Iam(options) => finish(generate::iam(&options)),
         Command::Webhooks(options) => finish(generate::webhooks(&options)),
         Command::Version(options) => finish(cli::version(&options)),
         Command::Completion { shell } => finish(completion(shell)),

@@ -7,7 +7,7 @@ use kit::rights::Right;
 use crate::Usage;
 use crate::cli::RunOptions;
 use crate::serving::Listener;
-use crate::{capacity, claims, vip};
+use crate::{capacity, claims, hosts, vip};
 
 /// Every room's name; those without an entry in [`BUILT`] are refused by name.
 pub const NAMES: [&str; 6] = ["vip", "claims", "machines", "hosts", "capacity", "clusters"];
@@ -45,6 +45,14 @@ pub const BUILT: &[Room] = &[
         rights: &[claim_kind::rights::RIGHTS, ::claims::rights::RIGHTS],
         webhooks: &[claim_kind::admit::WEBHOOKS, ::claims::admit::WEBHOOKS],
         admit: claims::admit,
+    },
+    Room {
+        name: "hosts",
+        check: hosts::check,
+        mount: hosts::mount,
+        rights: &[::hosts::rights::RIGHTS],
+        webhooks: &[::hosts::admit::WEBHOOKS],
+        admit: |admission, _| Ok(::hosts::admit::register(admission)),
     },
     Room {
         name: "capacity",
@@ -120,8 +128,8 @@ mod tests {
         let names = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(chosen(&[]).unwrap().len(), BUILT.len());
         assert_eq!(chosen(&names("claims,claims")).unwrap().len(), 1);
-        let unbuilt = chosen(&names("claims,hosts")).err().unwrap().to_string();
-        assert!(unbuilt.contains("`hosts` is not built yet"), "{unbuilt}");
+        let unbuilt = chosen(&names("claims,machines")).err().unwrap().to_string();
+        assert!(unbuilt.contains("`machines` is not built yet"), "{unbuilt}");
         let unknown = chosen(&names("castles")).err().unwrap().to_string();
         assert!(unknown.contains("no room `castles`") && unknown.contains("capacity"), "{unknown}");
     }

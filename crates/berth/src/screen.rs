@@ -79,6 +79,40 @@ pub fn text(screen: Screen, text: &str) -> String {
     out
 }
 
+/// A value, or a sign that there is none.
+pub fn cell(value: Option<&str>) -> String {
+    value.filter(|value| !value.is_empty()).unwrap_or("-").to_owned()
+}
+
+/// `12 hosts: 5 free, 7 used`.
+pub fn tally(all: usize, what: &str, counts: &[(usize, &str)]) -> String {
+    let parts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, sort)| format!("{count} {sort}"));
+    let plural = if all == 1 { "" } else { "s" };
+    format!("{all} {what}{plural}: {}", parts.collect::<Vec<_>>().join(", "))
+}
+
+/// A time span as kubectl shows it: the two largest units at most.
+pub fn age(seconds: i64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match seconds {
+        0..=119 => format!("{seconds}s"),
+        120..=7199 => format!("{minutes}m"),
+        7200..=172_799 => format!("{hours}h"),
+        _ => format!("{days}d"),
+    }
+}
+
+/// One thing with a sign, a sentence and the points it rests on.
+pub fn points(screen: Screen, level: Level, title: &str, sentence: &str, points: &[String]) -> String {
+    let mut out = String::new();
+    screen.paragraph(&mut out, &format!("{} ", screen.mark(level)), "  ", 2, title);
+    screen.paragraph(&mut out, "  ", "  ", 2, sentence);
+    for point in points {
+        screen.paragraph(&mut out, "    · ", "      ", 6, point);
+    }
+    out
+}
+
 /// How many columns a text takes.
 fn columns(text: &str) -> usize {
     text.chars().count()
@@ -108,4 +142,4 @@ fn wrap(text: &str, width: Option<usize>) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -359,6 +359,15 @@ fn the_events_and_metrics_of_claims_in_the_docs_are_those_of_the_code() {
 }
 
 #[test]
+fn the_rights_in_aws_in_the_docs_are_those_of_the_policy() {
+    let (_, prose) = blocks(&root().join("book/src/hosts/operating.md"));
+    let table = prose.split("Actions of `ec2:`").nth(1).unwrap().split("\n\n").next().unwrap();
+    let told: BTreeSet<String> = code_spans(table).into_iter().map(|action| format!("ec2:{action}")).collect();
+    let wanted: BTreeSet<String> = hosts::iam::actions().into_iter().map(str::to_owned).collect();
+    assert_eq!(told, wanted);
+}
+
+#[test]
 fn the_demo_in_the_docs_claims_what_the_demo_claims() {
     // Each room tells its part in a file of its own, at the place where the demo calls it.
     let demo = read(&root().join("crates/sandbox/src/demo.rs"));
@@ -424,6 +433,7 @@ impl World {
         let client = plane.client().await.unwrap();
         let mut definitions = sim::dock::kinds::definitions();
         definitions.extend(sim::metal::kinds::definitions());
+        definitions.extend(plane::aws_network_definitions());
         for entry in std::fs::read_dir(root().join("chart/files/crds")).unwrap() {
             definitions.push(serde_saphyr::from_str(&read(&entry.unwrap().path())).unwrap());
         }
@@ -473,8 +483,11 @@ async fn every_manifest_in_the_docs_is_accepted_by_the_server() {
         seen.insert(kind.to_owned());
     }
     let claims = ["BareMetalHost", "HostDeployPolicy", "HostClaim", "HostClaimQuota"];
-    for kind in
-        ["HostClaimKind", "GlobalInClusterIPPool", "InClusterIPPool", "Cluster", "ClusterClass"].iter().chain(&claims)
+    let hosts = ["AWSMachineTemplate", "AWSCluster", "AWSClusterControllerIdentity", "MachineDeployment"];
+    for kind in ["HostClaimKind", "GlobalInClusterIPPool", "InClusterIPPool", "Cluster", "ClusterClass"]
+        .iter()
+        .chain(&claims)
+        .chain(&hosts)
     {
         assert!(seen.contains(*kind), "the docs show no {kind}");
     }

@@ -77,7 +77,7 @@ use crate::sweeper::Sweeper;
 pub fn mount<C: Cloud>(manager: &Manager, config: Config, cloud: C) -> Result<Arc<Driver<Keeper<C>>>, manager::Error> {
     let (world, config) = (World::follow(manager)?, Arc::new(config));
     let (client, clock) = (manager.client().clone(), manager.clock().clone());
-    let metrics = HostsMetrics::register(manager.metrics(), &world);
+    let metrics = HostsMetrics::register(manager.metrics(), &world, &clock);
     let shelves = Arc::new(Shelves::new(cloud, clock.clone()));
     let name = Keeper::<C>::NAME;
     let events = Events::new(client.clone(), name, Some(manager.instance().to_owned()));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kit::clock::Clock;
 use kit::telemetry::Metrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -61,7 +62,7 @@ fn outcome(done: bool, class: Class) -> Outcome {
 impl HostsMetrics {
     /// Adds them to the registry as `berth_hosts_…`.
     #[must_use]
-    pub fn register(metrics: &Metrics, world: &World) -> Self {
+    pub fn register(metrics: &Metrics, world: &World, clock: &Clock) -> Self {
         let new = Self::default();
         metrics.register(
             "hosts_allocations",
@@ -71,7 +72,7 @@ impl HostsMetrics {
         metrics.register("hosts_releases", "Dedicated hosts to be released, by how it ended", new.releases.clone());
         metrics.register("hosts_ended", "Dedicated hosts that are off our hands, by how", new.ended.clone());
         metrics.register("hosts_orphaned", "Dedicated hosts that belong to no machine", new.orphans.clone());
-        metrics.register_collector(Counted(world.clone()));
+        metrics.register_collector(Counted { world: world.clone(), clock: clock.clone() });
         new
     }
 
@@ -107,7 +108,10 @@ impl HostsMetrics {
 }
 
 /// Counts hosts from the journals and statuses of machines.
-struct Counted(World);
+struct Counted {
+    world: World,
+    clock: Clock,
+}
 
 impl std::fmt::Debug for Counted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -119,7 +123,9 @@ impl Collector for Counted {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let mut hosts: BTreeMap<HostLabel, i64> = BTreeMap::new();
         let mut idle: BTreeMap<ClusterLabel, i64> = BTreeMap::new();
-        for (_, machine) in self.0.machines.all() {
+        let mut waits: BTreeMap<ClusterLabel, i64> = BTreeMap::new();
+        let now = self.clock.now().as_second();
+        for (_, machine) in self.world.machines.all() {
             let Ok(journal) = &machine.journal else { continue };
             let Some(allocation) = journal.allocation.as_ref().filter(|a| !a.phase.is_over()) else { continue };
             let cluster = machine.cluster.as_deref().unwrap_or_default().to_owned();
@@ -136,6 +142,10 @@ impl Collector for Counted {
             }
             let used = i64::from(machine.status.ready == Some(true));
             let empty = i64::try_from(allocation.hosts.len()).unwrap_or_default().saturating_sub(used);
+            if allocation.phase == Phase::Releasing {
+                let wait = waits.entry(ClusterLabel { cluster: cluster.clone() }).or_default();
+                *wait = (*wait).max(now.saturating_sub(allocation.at.as_second()));
+            }
             *idle.entry(ClusterLabel { cluster }).or_default() += empty.max(0);
         }
         let help = "Dedicated hosts of machines";
@@ -147,6 +157,11 @@ impl Collector for Counted {
         let mut metric = encoder.encode_descriptor("hosts_idle", help, None, MetricType::Gauge)?;
         for (label, count) in idle {
             ConstGauge::new(count).encode(metric.encode_family(&label)?)?;
+        }
+        let help = "For how long the oldest release of a dedicated host has been waiting";
+        let mut metric = encoder.encode_descriptor("hosts_release_wait_seconds", help, None, MetricType::Gauge)?;
+        for (label, seconds) in waits {
+            ConstGauge::new(seconds).encode(metric.encode_family(&label)?)?;
         }
         Ok(())
     }

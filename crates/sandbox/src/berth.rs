@@ -88,7 +88,23 @@ pub struct Operator {
 impl Operator {
     /// Starts `berth run` against the plane and, if there is one, the simulated cloud; its log in `log`.
     pub fn start(program: &Program, plane: &Plane, cloud: Option<&ec2::Handle>, log: &Path) -> Result<Self> {
-        let (health, metrics, webhooks, hooks) = (free_port()?, free_port()?, free_port()?, free_port()?);
+        Self::start_at([free_port()?, free_port()?, free_port()?, free_port()?], program, plane, cloud, log)
+    }
+
+    /// Its ports, for one that takes its place.
+    pub fn ports(&self) -> [u16; 4] {
+        [self.health, self.metrics, self.webhooks, self.hooks]
+    }
+
+    /// The same at the ports of an earlier one, where others look for it.
+    pub fn start_at(
+        ports: [u16; 4],
+        program: &Program,
+        plane: &Plane,
+        cloud: Option<&ec2::Handle>,
+        log: &Path,
+    ) -> Result<Self> {
+        let [health, metrics, webhooks, hooks] = ports;
         let mut command = Command::new(program.path());
         command
             .args(["run", "--log-format", "text", "--webhook-bind-host", "127.0.0.1"])

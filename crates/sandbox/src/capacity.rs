@@ -15,7 +15,7 @@ use crate::story::Story;
 use crate::world::World;
 
 const NAMESPACE: &str = "default";
-/// Name of the group and of its template.
+/// Name of the group; its templates are called by their types.
 const NAME: &str = "from-zero";
 const CLUSTER_API: &str = "cluster.x-k8s.io";
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
@@ -44,12 +44,10 @@ pub async fn tell(story: &mut Story, world: &World, client: &Client, dir: &Path)
     );
     let calls = story
         .tell("A MachineDeployment at zero replicas gets its annotations", &log, async {
-            let kinds = ["AWSMachineTemplate", "AWSCluster"];
-            let kinds = kinds.map(|kind| sim::plane::open_definition(INFRASTRUCTURE, VERSION, kind));
-            sim::plane::install_crds(client, kinds.into()).await?;
+            sim::plane::install_crds(client, sim::plane::aws_network_definitions()).await?;
             let (kind, offer) = M5;
             sim::plane::apply(client, &template(kind)).await?;
-            sim::plane::apply(client, &group()).await?;
+            sim::plane::apply(client, &group(kind)).await?;
             let said = says(&groups, offer).await?;
             let calls = world.cloud()?.calls("DescribeInstanceTypes");
             if calls == 0 {
@@ -60,9 +58,10 @@ pub async fn tell(story: &mut Story, world: &World, client: &Client, dir: &Path)
         .await?;
 
     story
-        .tell("Its template names another type, and the annotations follow without a call", &log, async {
+        .tell("It is given a template of another type, and the annotations follow without a call", &log, async {
             let (kind, offer) = M6G;
             sim::plane::apply(client, &template(kind)).await?;
+            sim::plane::apply(client, &group(kind)).await?;
             let said = says(&groups, offer).await?;
             let now = world.cloud()?.calls("DescribeInstanceTypes");
             if now != calls {
@@ -76,13 +75,13 @@ pub async fn tell(story: &mut Story, world: &World, client: &Client, dir: &Path)
 fn template(instance_type: &str) -> Value {
     json!({
         "apiVersion": format!("{INFRASTRUCTURE}/{VERSION}"), "kind": "AWSMachineTemplate",
-        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "metadata": {"name": instance_type, "namespace": NAMESPACE},
         "spec": {"template": {"spec": {"instanceType": instance_type, "rootVolume": {"size": 120}}}},
     })
 }
 
 /// A group of that template. Its region stands on the group: no cluster on AWS is part of this story.
-fn group() -> Value {
+fn group(template: &str) -> Value {
     let labels = json!({"group": NAME});
     json!({
         "apiVersion": format!("{CLUSTER_API}/{VERSION}"), "kind": "MachineDeployment",
@@ -92,7 +91,7 @@ fn group() -> Value {
             "clusterName": "elsewhere", "replicas": 0, "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {
                 "clusterName": "elsewhere", "version": "v1.34.1", "bootstrap": {"dataSecretName": "none"},
-                "infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": "AWSMachineTemplate", "name": NAME}}},
+                "infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": "AWSMachineTemplate", "name": template}}},
         },
     })
 }

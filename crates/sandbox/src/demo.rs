@@ -135,6 +135,8 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
 
     crate::capacity::tell(&mut story, world, &client, dir).await?;
 
+    crate::hosts::tell(&mut story, world, program, &client, dir).await?;
+
     crate::claims::tell(&mut story, world, program, &client, dir).await?;
 
     story

@@ -8,6 +8,7 @@ mod berth;
 mod capacity;
 mod claims;
 mod demo;
+mod hosts;
 mod parts;
 mod story;
 mod up;

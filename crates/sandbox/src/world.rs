@@ -67,6 +67,25 @@ impl World {
         Ok(self.operator.insert(operator))
     }
 
+    /// Kills Berth without a chance to say goodbye.
+    pub async fn kill_operator(&mut self) -> Result<()> {
+        let operator = self.operator.as_mut().context("Berth has not been started")?;
+        crate::hosts::kill(operator.process.pid())?;
+        let begun = std::time::Instant::now();
+        while operator.process.ended().is_none() {
+            crate::demo::patience(begun, || "it was killed and still runs".to_owned())?;
+            crate::demo::pause().await;
+        }
+        Ok(())
+    }
+
+    /// Starts Berth again where the one before it was.
+    pub fn restart_operator(&mut self, program: &Program, log: &Path) -> Result<&mut Operator> {
+        let ports = self.operator.as_ref().context("Berth has not been started")?.ports();
+        let operator = Operator::start_at(ports, program, self.plane()?, self.cloud.as_ref(), log)?;
+        Ok(self.operator.insert(operator))
+    }
+
     /// Berth.
     pub fn operator(&mut self) -> Result<&mut Operator> {
         self.operator.as_mut().context("Berth has not been started")

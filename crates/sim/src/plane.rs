@@ -24,7 +24,7 @@ mod process;
 pub use account::account;
 pub use audit::{Request, unused};
 pub use find::Server;
-pub use install::{apply, install_crds, objects, open_definition, webhooks_by_url};
+pub use install::{apply, aws_network_definitions, install_crds, objects, open_definition, webhooks_by_url};
 pub use managers::{
     Manager, capi, capi_with, cluster_api_definitions, ipam, kubeadm_bootstrap, kubeadm_control_plane,
     provider_definitions,

@@ -17,7 +17,7 @@ use kit::rights::Reach;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::{Check, Level, claims, vip};
+use super::{Check, Level, claims, hosts, vip};
 use crate::rooms;
 
 /// The oldest server whose fields we rely on.
@@ -35,6 +35,7 @@ pub async fn all(client: &Client, namespace: &str) -> Vec<Check> {
         checks.push(leadership(client, namespace).await);
         checks.extend(vip::all(client).await);
         checks.extend(claims::all(client).await);
+        checks.extend(hosts::all(client).await);
     }
     checks
 }

@@ -8,17 +8,10 @@ use api::reasons::{ACCEPTED, READY};
 use api::views::BareMetalHost;
 use claims::facts::{ClaimFacts, PolicyFacts, QuotaFacts};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::class::chain;
 use kube::Client;
 use serde::de::DeserializeOwned;
 
-use super::Check;
-use crate::look::every;
-
-/// Names of one sort that are told; more are counted.
-const TOLD: usize = 5;
-/// What the names of our own field managers begin with.
-const OURS: &str = "berth";
+use super::{Check, OURS, list, some};
 
 /// The checks of the room; without hosts only the first.
 pub async fn all(client: &Client) -> Vec<Check> {
@@ -36,15 +29,6 @@ pub async fn all(client: &Client) -> Vec<Check> {
     checks.push(check(list::<HostClaimQuota>(client, "quotas").await, |all| quotas(&all)));
     checks.push(check(list::<HostClaim>(client, "claims").await, |all| claimers(&all)));
     checks
-}
-
-async fn list<K>(client: &Client, name: &'static str) -> Result<Option<Vec<K>>, Check>
-where
-    K: View + Clone + DeserializeOwned + std::fmt::Debug,
-{
-    every(client).await.map_err(|error| {
-        Check::warn(name, format!("cannot be read: {}", chain(&*error)), "run the doctor with more rights")
-    })
 }
 
 fn check<K>(listed: Result<Option<Vec<K>>, Check>, judge: impl FnOnce(Vec<K>) -> Check) -> Check {
@@ -107,15 +91,6 @@ fn claimers(all: &[HostClaim]) -> Check {
 
 fn failing<'c>(conditions: &'c [Condition], type_: &str) -> Option<&'c Condition> {
     conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "False")
-}
-
-/// The first of many, and how many there are more.
-fn some(all: &[String]) -> String {
-    let shown = all.iter().take(TOLD).cloned().collect::<Vec<_>>().join("; ");
-    match all.len().saturating_sub(TOLD) {
-        0 => shown,
-        more => format!("{shown}; and {more} more"),
-    }
 }
 
 #[cfg(test)]

@@ -10,9 +10,11 @@ use kit::clock::Clock;
 use kit::explain::{Explanation, Node};
 use kube::Client;
 
-use super::{AboutOptions, ListOptions, connect, print};
+use super::{AboutOptions, HostsListOptions, ListOptions, connect, print};
+use crate::Usage;
+use crate::leaks;
 use crate::look::{self, Which};
-use crate::screen::{self, Screen};
+use crate::screen::{self, Screen, age, cell, tally};
 
 /// Labels of one host that are shown.
 const LABELS: usize = 4;
@@ -36,8 +38,15 @@ async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str)
     Ok((sight, ObjectKey::namespaced(namespace, name)))
 }
 
-/// Lists hosts.
-pub async fn hosts(options: ListOptions) -> anyhow::Result<()> {
+/// Lists hosts: those that can be claimed, or the dedicated ones on EC2.
+pub async fn hosts(options: HostsListOptions) -> anyhow::Result<()> {
+    let HostsListOptions { list: options, aws, cloud } = options;
+    if aws {
+        return leaks::list(&options.cluster, &cloud, options.namespace.as_deref(), options.output).await;
+    }
+    if !cloud.region.is_empty() || !cloud.aws_endpoint.is_empty() {
+        return Err(Usage("--region and --aws-endpoint: only with --aws".to_owned()).into());
+    }
     let client = connect(&options.cluster).await?;
     let namespace = options.namespace(&client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
@@ -115,27 +124,4 @@ pub(super) fn claims_screen(screen: Screen, table: &ClaimTable) -> String {
     let counts = [(ready, "ready"), (bound, "with a host"), (waiting, "without a host"), (leaving, "being deleted")];
     let tally = screen::text(screen, &tally(rows.len(), "claim", &counts));
     format!("{}\n{tally}", screen::table(screen, heading, &rows))
-}
-
-/// A value, or a sign that there is none.
-fn cell(value: Option<&str>) -> String {
-    value.filter(|value| !value.is_empty()).unwrap_or("-").to_owned()
-}
-
-/// `12 hosts: 5 free, 7 used`.
-fn tally(all: usize, what: &str, counts: &[(usize, &str)]) -> String {
-    let parts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, sort)| format!("{count} {sort}"));
-    let plural = if all == 1 { "" } else { "s" };
-    format!("{all} {what}{plural}: {}", parts.collect::<Vec<_>>().join(", "))
-}
-
-/// A time span as kubectl shows it: the two largest units at most.
-fn age(seconds: i64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    match seconds {
-        0..=119 => format!("{seconds}s"),
-        120..=7199 => format!("{minutes}m"),
-        7200..=172_799 => format!("{hours}h"),
-        _ => format!("{days}d"),
-    }
 }

@@ -1,6 +1,7 @@
 //! Every screen, at the width of a phone, of a page and of a wall.
 
 mod claims;
+mod machines;
 
 use ::vip::config::Config;
 use ::vip::explain::{Extent, Lists, Part, Sight, Unseen};
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use sim::dock::objects::{self, merged};
 
 use super::*;
+use crate::screen::tests::at_widths;
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 const PREFIX: &str = "vip.capi.gorizond.io";
@@ -59,21 +61,6 @@ fn screens(lists: Lists) -> String {
     let sight = Sight::of(lists, &Clock::system());
     let (told, root) = (explain(&sight, &cluster, &config, now), tree(&sight, &cluster, &config, now));
     at_widths(|screen| format!("{}\n{}", screen::explanation(screen, &told), screen::tree(screen, &root)))
-}
-
-fn at_widths(draw: impl Fn(Screen) -> String) -> String {
-    let mut all = String::new();
-    for width in [40, 100, 200] {
-        let text = draw(Screen { width: Some(width), colour: false });
-        for line in text.lines() {
-            let words = line.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count();
-            let command = line.trim_start().starts_with("kubectl ");
-            assert!(line.chars().count() <= width || command || words <= 4, "wider than {width}: {line:?}");
-            assert_eq!(line, line.trim_end(), "blanks at the end");
-        }
-        all += &format!("{width} columns {}\n{text}", "=".repeat(width - 11));
-    }
-    all
 }
 
 fn finished() -> Lists {

@@ -2,6 +2,22 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A screen at three widths, one below the other.
+pub fn at_widths(draw: impl Fn(Screen) -> String) -> String {
+    let mut all = String::new();
+    for width in [40, 100, 200] {
+        let text = draw(Screen { width: Some(width), colour: false });
+        for line in text.lines() {
+            let words = line.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count();
+            let command = ["kubectl ", "aws "].iter().any(|program| line.trim_start().starts_with(program));
+            assert!(line.chars().count() <= width || command || words <= 4, "wider than {width}: {line:?}");
+            assert_eq!(line, line.trim_end(), "blanks at the end");
+        }
+        all += &format!("{width} columns {}\n{text}", "=".repeat(width - 11));
+    }
+    all
+}
+
 #[test]
 fn words_are_kept_whole_and_lines_within_the_width() {
     assert_eq!(wrap("one two three", Some(7)), ["one two", "three"]);

@@ -11,7 +11,7 @@ use crate::support::{BERTH, World, berth, documents, run, text};
 fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["run", "--controllers", "kitchen"], &["--controllers", "`kitchen`", "vip, claims"]),
-        (&["run", "--controllers", "claims,hosts"], &["--controllers", "`hosts`", "not built yet"]),
+        (&["run", "--controllers", "claims,machines"], &["--controllers", "`machines`", "not built yet"]),
         (&["run", "--sync-period", "soon"], &["--sync-period", "soon", "10h"]),
         (&["run", "--sync-period", "1ms"], &["--sync-period", "at least 1m"]),
         (&["run", "--leader-elect", "--leader-elect-lease-duration", "8s"], &["--leader-elect-lease-duration", "9 s"]),
@@ -49,6 +49,13 @@ fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
         (&["explain", "cluster/No_Name"], &["No_Name"]),
         (&["explain", "cluster/prod", "--missing-pool-policy", "maybe"], &["--missing-pool-policy", "maybe"]),
         (&["vips", "-A", "-n", "team-a"], &["--all-namespaces", "--namespace"]),
+        (&["hosts", "--region", "us-west-2"], &["--region", "--aws"]),
+        (&["hosts", "--aws", "--region", "the-moon"], &["--region", "the-moon"]),
+        (&["iam"], &["--role"]),
+        (&["iam", "--role", "nodes"], &["--role", "nodes"]),
+        (&["leaks", "--yes"], &["--release"]),
+        (&["run", "--idle-host-timeout", "1m"], &["--idle-host-timeout", "600s"]),
+        (&["run", "--service-endpoints", "us-east-1:ec2=https://x"], &["--service-endpoints", "--aws-endpoint"]),
         (&["crds", "--write", "--check"], &["--write", "--check"]),
         (&["completion", "tcsh"], &["tcsh"]),
         (&["sail"], &["sail"]),

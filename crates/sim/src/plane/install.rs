@@ -74,6 +74,28 @@ pub fn open_definition(group: &str, version: &str, kind: &str) -> Value {
     })
 }
 
+/// The kinds of the Cluster API provider for AWS that Berth reads and does not define: networks and identities.
+#[must_use]
+pub fn aws_network_definitions() -> Vec<Value> {
+    let (group, version) = ("infrastructure.cluster.x-k8s.io", "v1beta2");
+    let identity = |sort: &str| {
+        let mut definition = open_definition(group, version, &format!("AWSCluster{sort}Identity"));
+        let plural = format!("awscluster{}identities", sort.to_lowercase());
+        if let Some(name) = definition.pointer_mut("/metadata/name") {
+            *name = json!(format!("{plural}.{group}"));
+        }
+        if let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("scope".to_owned(), json!("Cluster"));
+            if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
+                names.insert("plural".to_owned(), json!(plural));
+            }
+        }
+        definition
+    };
+    let identities = ["Controller", "Static", "Role"].map(identity);
+    [open_definition(group, version, "AWSCluster")].into_iter().chain(identities).collect()
+}
+
 /// Applies definitions and waits until each is established and every served version is discoverable.
 pub async fn install_crds(client: &Client, crds: Vec<Value>) -> Result<(), PlaneError> {
     for crd in &crds {

@@ -1,0 +1,138 @@
+//! Machines on EC2 and their dedicated hosts.
+
+mod told;
+
+use std::sync::Arc;
+
+use ::hosts::config::Config;
+use ::hosts::metrics::HostsMetrics;
+use ::hosts::room::{Keeper, Parts};
+use ::hosts::shelf::Shelves;
+use ::hosts::snapshot::Snapshot;
+use anyhow::Context;
+use api::key::ObjectKey;
+use aws::cloud::{Cloud, Door, DoorError};
+use aws::net::{Aws, Ec2Client, Meter, Options};
+use aws::place::Endpoints;
+use kit::class::chain;
+use kit::clock::Clock;
+use kit::events::Events;
+use kit::explain::{Explanation, Node};
+use kit::room::Room;
+use kit::write::Writer;
+use kube::Client;
+
+use super::AboutOptions;
+use crate::Usage;
+use crate::capacity::{ambient_source, environment};
+use crate::groups::GroupOptions;
+use crate::look::{self, Surroundings};
+
+pub use told::{Told, explanation, tree};
+
+/// AWS, if whoever asks wants it to be asked.
+enum Sky {
+    Closed,
+    Open(Aws),
+}
+
+impl Cloud for Sky {
+    type Ec2 = Ec2Client;
+
+    fn open(&self, door: &Door) -> Result<Ec2Client, DoorError> {
+        match self {
+            Self::Closed => Err(DoorError { message: "EC2 was not asked".to_owned() }),
+            Self::Open(aws) => aws.open(door),
+        }
+    }
+
+    fn forget(&self, _: &Door) {}
+}
+
+/// Explains a machine.
+pub async fn about(
+    client: &Client,
+    options: &AboutOptions,
+    name: &str,
+    capacity: &GroupOptions,
+) -> anyhow::Result<Explanation> {
+    let told = see(client, options, name, "explain", Some(capacity)).await?;
+    Ok(explanation(&told, Clock::system().now()))
+}
+
+/// Draws a machine.
+pub async fn draw(client: &Client, options: &AboutOptions, name: &str) -> anyhow::Result<Node> {
+    Ok(tree(&see(client, options, name, "tree", None).await?))
+}
+
+async fn see(
+    client: &Client,
+    options: &AboutOptions,
+    name: &str,
+    command: &str,
+    capacity: Option<&GroupOptions>,
+) -> anyhow::Result<Told> {
+    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let lookup = capacity.filter(|capacity| capacity.lookup);
+    let around = look::machine(client, &namespace, name, command, lookup.is_some()).await?;
+    let key = ObjectKey::namespaced(namespace, name);
+    let mut config = Config { watch_filter: options.watch_filter.value(), ..Config::default() };
+    let mut unseen = around.unseen.clone();
+    let mut snapshot = None;
+    if let Some(capacity) = lookup {
+        let vars = environment();
+        let endpoints = Endpoints::new().environment(&vars);
+        let endpoints = endpoints.map_err(|error| Usage(format!("environment: {}", chain(&error))))?;
+        config.endpoints = capacity.aws_endpoint.iter().cloned().fold(endpoints, Endpoints::flag);
+        config.ambient = ambient_source(&vars);
+        let agent = concat!("berth-explain/", env!("CARGO_PKG_VERSION"));
+        let aws = Aws::new(Options::new(agent), Clock::system(), Meter::default());
+        match observe(client, &around, &config, Sky::Open(aws), &key).await {
+            Ok(seen) => snapshot = Some(seen),
+            // A right that is missing here, such as to read the bootstrap data, is no reason to say nothing.
+            Err(error) => unseen.push(format!("what EC2 shows: {error:#}")),
+        }
+    }
+    let looked = snapshot.is_some();
+    let snapshot = match snapshot {
+        Some(snapshot) => snapshot,
+        None => closed(client, &around, &config, &key).await?,
+    };
+    let cloud = snapshot.cluster.as_ref().and_then(|cluster| cluster.infrastructure.as_ref());
+    let cloud = cloud.map(|cloud| ObjectKey::namespaced(key.namespace().unwrap_or_default(), cloud.name.as_str()));
+    let identity = around.identities.iter().find(|(network, _)| Some(network) == cloud.as_ref());
+    let identity = identity.map(|(_, identity)| format!("{} {}", identity.kind, identity.name));
+    Ok(Told { snapshot, looked, identity, unseen })
+}
+
+/// Looks without asking EC2.
+pub async fn closed(
+    client: &Client,
+    around: &Surroundings,
+    config: &Config,
+    key: &ObjectKey,
+) -> anyhow::Result<Snapshot> {
+    observe(client, around, config, Sky::Closed, key).await
+}
+
+/// Looks as the room does, once.
+async fn observe(
+    client: &Client,
+    around: &Surroundings,
+    config: &Config,
+    cloud: Sky,
+    key: &ObjectKey,
+) -> anyhow::Result<Snapshot> {
+    let clock = Clock::system();
+    let keeper = Keeper::new(Parts {
+        world: around.world.clone(),
+        config: Arc::new(config.clone()),
+        shelves: Arc::new(Shelves::new(cloud, clock.clone())),
+        writer: Writer::new(client.clone(), "hosts"),
+        events: Events::new(client.clone(), "hosts", None),
+        clock: clock.clone(),
+        metrics: HostsMetrics::default(),
+    });
+    let seen = keeper.observe(key, clock.now()).await.map_err(|error| anyhow::anyhow!(chain(&error)))?;
+    seen.context("the machine was not read")
+}

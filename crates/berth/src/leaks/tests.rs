@@ -1,0 +1,154 @@
+use api::names::hosts::{ALLOCATION_ID_TAG, MANAGEMENT_CLUSTER_TAG, RETAINED_FROM_TAG, RETAINED_TAG};
+use api::raw::AWSMachine;
+use aws::port::{HostState, HostedInstance};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::screen::tests::at_widths;
+
+const NOW: &str = "2026-01-02T12:00:00Z";
+const HERE: &str = "5b2c7f0e-6a60-4c0b-9a2f-0d6f2f3c9c11";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+fn host(number: u8, allocation: Option<&str>, allocated: &str) -> Host {
+    let mut tags = aws::port::Tags::from([
+        (MANAGEMENT_CLUSTER_TAG.to_owned(), HERE.to_owned()),
+        ("sigs.k8s.io/cluster-api-provider-aws/cluster/prod".to_owned(), "owned".to_owned()),
+        ("MachineName".to_owned(), format!("team-a/prod-{number}")),
+    ]);
+    tags.extend(allocation.map(|id| (ALLOCATION_ID_TAG.to_owned(), id.to_owned())));
+    Host {
+        id: format!("h-000000000000000{number:02x}").parse().unwrap(),
+        state: HostState::Available,
+        zone: Some("us-west-2a".parse().unwrap()),
+        instance_type: Some("m5.metal".to_owned()),
+        instance_family: None,
+        client_token: None,
+        allocated: Some(allocated.parse().unwrap()),
+        released: None,
+        room: Vec::new(),
+        free_vcpus: None,
+        instances: Vec::new(),
+        auto_placement: None,
+        recovery: None,
+        maintenance: None,
+        reservation: None,
+        owner: None,
+        in_resource_group: false,
+        tags,
+    }
+}
+
+fn used(mut host: Host) -> Host {
+    let id = "i-0123456789abcdef0".parse().unwrap();
+    host.instances = vec![HostedInstance { id, instance_type: "m5.metal".to_owned(), owner: None }];
+    host
+}
+
+fn machine(name: &str, id: &str, phase: &str, hosts: &[&Host]) -> AWSMachine {
+    let hosts: Vec<String> = hosts.iter().map(|host| host.id.to_string()).collect();
+    let journal = json!({"v": 1, "id": id, "epoch": 1, "token": format!("dh-{id}-1"), "az": "us-west-2a",
+        "subnet": "subnet-0a0a0a0a", "type": "m5.metal", "qty": 1, "phase": phase, "hosts": hosts, "at": "2026-01-02T09:00:00Z"});
+    with(name, &journal.to_string())
+}
+
+fn with(name: &str, journal: &str) -> AWSMachine {
+    let wire: Value = json!({
+        "metadata": {"namespace": "team-a", "name": name, "annotations": {
+            "hosts.berth.dev/allocation": journal, "hosts.berth.dev/scope": "{\"region\":\"us-west-2\"}"}},
+        "spec": {"instanceType": "m5.metal"},
+    });
+    serde_json::from_value(wire).unwrap()
+}
+
+fn paused(name: &str) -> api::views::Cluster {
+    serde_json::from_value(json!({"metadata": {"namespace": "team-a", "name": name}, "spec": {"paused": true}}))
+        .unwrap()
+}
+
+const OLD: &str = "2026-01-02T08:30:00Z";
+
+/// One of each.
+fn account() -> (Books, Vec<Host>) {
+    let (runs, empty, leaves) = (
+        used(host(1, Some("allocation-1"), OLD)),
+        host(2, Some("allocation-2"), OLD),
+        host(3, Some("allocation-3"), OLD),
+    );
+    let mut retained = host(4, None, OLD);
+    retained.tags.insert(RETAINED_TAG.to_owned(), "true".to_owned());
+    retained.tags.insert(RETAINED_FROM_TAG.to_owned(), "team-b/win-1".to_owned());
+    let mut foreign = host(5, Some("allocation-5"), OLD);
+    foreign.tags.insert(MANAGEMENT_CLUSTER_TAG.to_owned(), "another".to_owned());
+    let machines = vec![
+        machine("prod-1", "allocation-1", "Allocated", &[&runs]),
+        machine("prod-2", "allocation-2", "Intended", &[]),
+        machine("prod-3", "allocation-3", "Releasing", &[&leaves]),
+    ];
+    let (lost, young) = (host(6, Some("allocation-6"), OLD), host(7, Some("allocation-7"), "2026-01-02T11:30:00Z"));
+    let busy = used(host(8, Some("allocation-8"), OLD));
+    (Books::of(machines, &[], HERE), vec![runs, empty, leaves, retained, foreign, lost, young, busy])
+}
+
+fn whose(books: &Books, host: &Host) -> (Whose, String) {
+    let row = books.rows("us-west-2", std::slice::from_ref(host), now()).remove(0);
+    (row.whose, row.note)
+}
+
+#[test]
+fn every_host_is_told_whose_it_is() {
+    let (books, hosts) = account();
+    let found: Vec<Whose> = hosts.iter().map(|host| whose(&books, host).0).collect();
+    use Whose::{Doubtful, Elsewhere, Idle, Leaving, Machine, Nobody, Retained};
+    assert_eq!(found, [Machine, Idle, Leaving, Retained, Elsewhere, Nobody, Doubtful, Doubtful]);
+    assert_eq!(books.regions.iter().map(ToString::to_string).collect::<Vec<_>>(), ["us-west-2"]);
+}
+
+#[test]
+fn a_leak_must_be_proven() {
+    let lost = host(6, Some("allocation-6"), OLD);
+    let proven = Books::of(Vec::new(), &[], HERE);
+    assert_eq!(whose(&proven, &lost).0, Whose::Nobody);
+    let torn = Books::of(vec![with("torn", "{")], &[], HERE);
+    let (found, note) = whose(&torn, &lost);
+    assert!(found == Whose::Doubtful && note.contains("team-a/torn"), "{note}");
+    let moving = Books::of(Vec::new(), &[paused("prod")], HERE);
+    let (found, note) = whose(&moving, &lost);
+    assert!(found == Whose::Doubtful && note.contains("Cluster prod is paused"), "{note}");
+    assert_eq!(whose(&Books::of(Vec::new(), &[paused("other")], HERE), &lost).0, Whose::Nobody);
+    let reserved = Host { reservation: Some("hr-1".to_owned()), ..lost.clone() };
+    assert_eq!(whose(&proven, &reserved).0, Whose::Doubtful);
+    let mut untagged = lost.clone();
+    untagged.tags.remove(MANAGEMENT_CLUSTER_TAG);
+    let (found, note) = whose(&proven, &untagged);
+    assert!(found == Whose::Doubtful && note.contains(MANAGEMENT_CLUSTER_TAG), "{note}");
+    let over = Books::of(vec![machine("m", "allocation-6", "Released", &[])], &[], HERE);
+    assert_eq!(whose(&over, &lost).0, Whose::Doubtful, "its machine must say what became of it");
+}
+
+#[test]
+fn the_table_of_dedicated_hosts() {
+    let (books, hosts) = account();
+    let mut rows = books.rows("us-west-2", &hosts, now());
+    rows.sort_by(|a, b| (a.whose, &a.host).cmp(&(b.whose, &b.host)));
+    insta::assert_snapshot!(at_widths(|screen| hosts_screen(screen, &rows)));
+}
+
+#[test]
+fn leaks_with_what_proves_them() {
+    let (books, hosts) = account();
+    let mut rows = books.rows("us-west-2", &hosts, now());
+    rows.retain(|row| row.whose <= Whose::Doubtful);
+    rows.sort_by(|a, b| (a.whose, &a.host).cmp(&(b.whose, &b.host)));
+    let unseen = ["hosts in us-east-1: no credentials".to_owned()];
+    insta::assert_snapshot!(at_widths(|screen| leaks_screen(screen, &rows) + &unseen_screen(screen, &unseen)));
+    let document = serde_json::to_string_pretty(&Rows { items: &rows, unseen: &[] }).unwrap();
+    insta::assert_snapshot!("leaks_for_programs", document);
+    let screen = Screen { width: Some(80), colour: false };
+    assert!(leaks_screen(screen, &[]).starts_with("no leaks"));
+    assert!(hosts_screen(screen, &[]).starts_with("no dedicated hosts"));
+}

@@ -1,0 +1,79 @@
+//! What the explanation of a machine on EC2 rests on.
+
+use ::hosts::facts::World;
+use anyhow::anyhow;
+use api::key::ObjectKey;
+use api::meta::View;
+use api::raw::AWSMachine;
+use api::views::{AWSCluster, AwsIdentityRef};
+use kit::clock::Clock;
+use kit::explain::Extent;
+use kit::feed::{Feed, Project};
+use kit::kinds::{Kind, Kinds};
+use kube::Client;
+use serde::de::DeserializeOwned;
+
+use super::{Read, Reader, Which};
+
+/// A machine and what stands around it.
+pub struct Surroundings {
+    /// Everything that was read.
+    pub world: World,
+    /// As whom the machine's cluster calls EC2, by the name of each AWSCluster.
+    pub identities: Vec<(ObjectKey, AwsIdentityRef)>,
+    /// What could not be read, each in a sentence.
+    pub unseen: Vec<String>,
+}
+
+/// Reads a machine and everything that decides about it. With `own_identity`, EC2 is called as whoever asks, whatever
+/// identity a cluster names.
+///
+/// # Errors
+/// When the machine is not there or may not be read, or the server does not answer.
+pub async fn machine(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    command: &str,
+    own_identity: bool,
+) -> anyhow::Result<Surroundings> {
+    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
+    let mut machines: Read<AWSMachine> = reader.read().await?;
+    let Some(kind) = machines.kind.clone() else {
+        return Err(anyhow!("the server does not know AWSMachines; see `berth doctor`, or choose another --context"));
+    };
+    let which = Which::One(namespace, name);
+    reader.complete(&which, &kind, &mut machines.items, &format!("{command} awsmachine")).await?;
+    let mut unseen = Vec::new();
+    let mut networks: Vec<AWSCluster> = keep(reader.read().await?, &mut unseen);
+    let named = |network: &AWSCluster| Some((ObjectKey::of(network), network.spec.identity_ref.clone()?));
+    let identities = networks.iter().filter_map(named).collect();
+    if own_identity {
+        networks.iter_mut().for_each(|network| network.spec.identity_ref = None);
+    }
+    let clock = Clock::system();
+    let world = World {
+        machines: feed(&clock, machines.items),
+        owners: feed(&clock, keep(reader.read().await?, &mut unseen)),
+        clusters: feed(&clock, keep(reader.read().await?, &mut unseen)),
+        clouds: feed(&clock, networks),
+        controllers: feed(&clock, keep(reader.read().await?, &mut unseen)),
+        statics: feed(&clock, keep(reader.read().await?, &mut unseen)),
+        roles: feed(&clock, keep(reader.read().await?, &mut unseen)),
+        spaces: feed(&clock, keep(reader.read().await?, &mut unseen)),
+    };
+    Ok(Surroundings { world, identities, unseen })
+}
+
+fn feed<P: Project>(clock: &Clock, objects: Vec<P::Source>) -> Feed<P> {
+    Feed::of(clock.clone(), Kind::of::<P::Source>(), objects)
+}
+
+/// What was read; whoever asks about one machine misses nothing of other namespaces.
+fn keep<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K>
+where
+    K: View + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    unseen.extend(read.unseen.filter(|(extent, _)| *extent == Extent::All).map(|(_, why)| why));
+    read.items
+}
