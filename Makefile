@@ -5,7 +5,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Where `make sandbox` keeps its files, and which real managers it starts.
 DIR ?= $(TARGET)/sandbox
 WITH ?=
-# What `make bench` measures: one run per number of objects, with more flags for each run.
+# What `make bench` measures, the numbers of objects of the idle run, and more flags for every run.
+ONLY ?= idle vip claims capacity
 OBJECTS ?= 10000 100000
 ARGS ?=
 STEP := hack/step
@@ -57,13 +58,17 @@ plane: ## build the local control plane (minutes the first time)
 capi: ## build the real Cluster API managers for the sandbox (minutes the first time)
 	@hack/plane capi
 
-# One malloc arena, as the image and the chart set it.
-bench: plane ## measure start-up, memory and requests: make bench [OBJECTS="10000"] [ARGS=...]
+# One malloc arena, as the image and the chart set it. Documents and tables stay in $(TARGET)/figures.
+bench: plane capi ## measure on this machine: make bench [ONLY="idle vip claims capacity"] [OBJECTS="10000"] [ARGS=...]
 	@hack/need cargo
 	@cargo build --locked --release --package berth --package bench
-	@for n in $(OBJECTS); do \
-	  env MALLOC_ARENA_MAX=1 $(TARGET)/release/berth-bench run --objects $$n --subject $(TARGET)/release/berth $(ARGS) || exit $$?; \
-	done
+	@mkdir -p $(TARGET)/figures
+	@run() { name=$$1; shift; env MALLOC_ARENA_MAX=1 $(TARGET)/release/berth-bench "$$@" --subject $(TARGET)/release/berth \
+	  --out $(TARGET)/figures/$$name.json --markdown $(TARGET)/figures/$$name.md $(ARGS); }; \
+	for what in $(ONLY); do case $$what in \
+	  idle) for n in $(OBJECTS); do run idle-$$n run --objects $$n || exit $$?; done ;; \
+	  *) run $$what $$what || exit $$? ;; \
+	esac; done
 
 crds: ## write definitions, rights and webhook configurations into the chart
 	@hack/need cargo

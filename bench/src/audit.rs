@@ -28,6 +28,14 @@ struct Line {
     request_uri: String,
     #[serde(default)]
     stage_timestamp: String,
+    #[serde(default)]
+    response_status: ResponseStatus,
+}
+
+#[derive(Default, Deserialize)]
+struct ResponseStatus {
+    #[serde(default)]
+    code: u16,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,6 +70,8 @@ pub struct Request {
     pub internal: bool,
     /// End of the stage in microseconds of the Unix clock.
     pub at_us: i64,
+    /// The answer's status code; 0 when the line has none.
+    pub code: u16,
 }
 
 impl Request {
@@ -98,7 +108,8 @@ pub fn parse(line: &str) -> Result<Request> {
         what = format!("{what}/{}", l.object_ref.subresource);
     }
     let agent = if l.user_agent.is_empty() { "(none)".to_owned() } else { l.user_agent };
-    Ok(Request { id: l.audit_id, verb: l.verb, agent, what, internal, at_us: at.as_microsecond() })
+    let code = l.response_status.code;
+    Ok(Request { id: l.audit_id, verb: l.verb, agent, what, internal, at_us: at.as_microsecond(), code })
 }
 
 /// Counted requests of one window.
@@ -114,6 +125,10 @@ pub struct Tally {
     pub writes: u64,
     /// Writes of leases.
     pub lease_writes: u64,
+    /// Writes of events, counted among the writes.
+    pub events: u64,
+    /// Writes that were refused because somebody else had been first.
+    pub conflicts: u64,
     /// By `verb what`.
     pub by_verb: BTreeMap<String, u64>,
     /// By user agent.
@@ -124,6 +139,8 @@ impl Tally {
     /// Counts one request.
     pub fn add(&mut self, r: &Request) {
         self.total += 1;
+        self.events += u64::from(r.writes() && r.what.starts_with("events"));
+        self.conflicts += u64::from(r.writes() && r.code == 409);
         match (r.verb.as_str(), r.writes()) {
             ("list", _) => self.lists += 1,
             ("watch", _) => self.watches += 1,
@@ -149,6 +166,13 @@ impl Tail {
     pub fn at_end(path: &Path) -> Result<Self> {
         let offset = std::fs::metadata(path).with_context(|| format!("reading {}", path.display()))?.len();
         Ok(Self { path: path.to_owned(), offset, rest: Vec::new(), seen: HashSet::new() })
+    }
+
+    /// What the process under test has asked since the last call.
+    pub fn of_subject(&mut self) -> Result<Tally> {
+        let mut tally = Tally::default();
+        self.read()?.iter().filter(|request| request.of_subject()).for_each(|request| tally.add(request));
+        Ok(tally)
     }
 
     /// Requests logged since the last call. A watch is handed out when it starts, and once.
@@ -180,7 +204,7 @@ mod tests {
         serde_json::json!({"kind":"Event","auditID":id,"stage":stage,"verb":verb,"userAgent":agent,
             "requestURI":"/apis/berth.dev/v1alpha1/things?limit=1","user":{"username":user},
             "objectRef":{"resource":"things","apiGroup":"berth.dev","apiVersion":"v1alpha1","subresource":sub},
-            "stageTimestamp":"2026-01-02T03:04:05.000006Z"})
+            "responseStatus":{"code":409},"stageTimestamp":"2026-01-02T03:04:05.000006Z"})
         .to_string()
     }
 
@@ -246,6 +270,7 @@ mod tests {
         r.verb = "list".into();
         t.add(&r);
         assert_eq!((t.total, t.writes, t.lease_writes, t.lists, t.watches), (3, 1, 1, 1, 0));
+        assert_eq!(t.conflicts, 2, "a list cannot conflict");
         assert_eq!(t.by_agent.get("a"), Some(&3));
     }
 }

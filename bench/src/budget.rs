@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::leg::Leg;
 use crate::proc::Binary;
+use crate::report::short;
 use crate::stats::spread;
 
 /// One bar beside what was measured.
@@ -15,6 +16,8 @@ pub struct Budget {
     pub bar: f64,
     /// The unit of both.
     pub unit: &'static str,
+    /// `at most` or `at least`.
+    pub side: &'static str,
     /// What was measured; nothing when it could not be.
     pub measured: Option<f64>,
     /// Whether the bar holds; a figure that could not be measured does not pass.
@@ -23,7 +26,25 @@ pub struct Budget {
 
 /// A row where the measured value may be at most the bar.
 pub fn at_most(what: impl Into<String>, bar: f64, unit: &'static str, measured: Option<f64>) -> Budget {
-    Budget { what: what.into(), bar, unit, measured, pass: measured.is_some_and(|m| m <= bar) }
+    Budget { what: what.into(), bar, unit, side: "at most", measured, pass: measured.is_some_and(|m| m <= bar) }
+}
+
+/// A row where the measured value must reach the bar.
+pub fn at_least(what: impl Into<String>, bar: f64, unit: &'static str, measured: Option<f64>) -> Budget {
+    Budget { what: what.into(), bar, unit, side: "at least", measured, pass: measured.is_some_and(|m| m >= bar) }
+}
+
+impl Budget {
+    /// What was measured, the bar and the verdict, as a row of a table.
+    pub fn row(&self) -> Vec<String> {
+        let with_unit = |value: f64| format!("{} {}", short(value), self.unit).trim_end().to_owned();
+        vec![
+            self.what.clone(),
+            self.measured.map_or_else(|| "not measured".to_owned(), with_unit),
+            format!("{}{}", if self.side == "at least" { "at least " } else { "" }, with_unit(self.bar)),
+            if self.pass { "pass" } else { "FAIL" }.to_owned(),
+        ]
+    }
 }
 
 fn median(legs: &[Leg], of: impl Fn(&Leg) -> Option<f64>) -> Option<f64> {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::http::{Body, Pool};
 use crate::leg::wait_for_quiet_machine;
-use crate::scenario::Scenario;
+use crate::scenario::Shape;
 use crate::stats::{Percentiles, percentiles};
 use crate::{seed, server::Server};
 
@@ -58,11 +58,20 @@ pub struct Ceiling {
     pub lists: usize,
 }
 
+impl Ceiling {
+    /// Seconds that the server alone needs for these writes.
+    pub fn seconds(&self, creates: u64, metadata_patches: u64, status_patches: u64) -> f64 {
+        creates as f64 / self.create.per_second
+            + metadata_patches as f64 / self.patch_metadata.per_second
+            + status_patches as f64 / self.patch_status.per_second
+    }
+}
+
 /// Measures W on a fresh server in `dir`, which is removed afterwards.
 pub async fn measure(
     dir: &std::path::Path,
     definitions: &[serde_json::Value],
-    scenario: &dyn Scenario,
+    scenario: &dyn Shape,
     seed_value: u64,
     requests: usize,
     load_wait: Duration,

@@ -74,6 +74,20 @@ pub fn fill(words: &[String], values: &[(&str, &str)]) -> Result<Vec<String>> {
         .collect()
 }
 
+/// What a command that prints and ends has printed; it has a minute.
+pub async fn printed(command: &[String]) -> Result<String> {
+    let (program, args) = command.split_first().context("the command is empty")?;
+    let ran = Command::new(program).args(args).kill_on_drop(true).output();
+    let out = tokio::time::timeout(Duration::from_secs(60), ran)
+        .await
+        .with_context(|| format!("{program} did not end within 60 s"))?
+        .with_context(|| format!("running {program}"))?;
+    if !out.status.success() {
+        bail!("{} failed ({}): {}", command.join(" "), out.status, String::from_utf8_lossy(&out.stderr).trim());
+    }
+    String::from_utf8(out.stdout).with_context(|| format!("what {program} printed is not UTF-8"))
+}
+
 /// A free TCP port on loopback, as an address.
 pub fn free_address() -> Result<String> {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;

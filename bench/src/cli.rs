@@ -29,6 +29,10 @@ pub enum Command {
     Run(Box<Run>),
     /// Measure the addresses of clusters: hook answers, time to an endpoint, memory.
     Vip(Box<crate::vip::Vip>),
+    /// Measure the capacity of groups at zero replicas: time to annotated, restarts, cloud calls, memory.
+    Capacity(Box<crate::capacity::Capacity>),
+    /// Measure claims on hosts: binds, hosts that change hands, one tenant's flood, memory.
+    Claims(Box<crate::claims::Claims>),
     /// Print the scenarios.
     List,
     /// The independent watcher: stamps events of a kind until its input closes.
@@ -76,6 +80,12 @@ pub struct Run {
     /// Where the JSON document goes; standard output without it.
     #[arg(long)]
     pub out: Option<PathBuf>,
+    /// Where the tables go as Markdown, with the command that made them.
+    #[arg(long)]
+    pub markdown: Option<PathBuf>,
+    /// The whole run is given up after this long, in seconds.
+    #[arg(long, allow_negative_numbers = true, default_value_t = 7200, value_parser = clap::value_parser!(u64).range(10..=86_400))]
+    pub time_limit_seconds: u64,
     /// Short waits, few requests, W only once: proves that everything works, its figures mean little.
     #[arg(long)]
     pub quick: bool,
@@ -149,6 +159,9 @@ pub struct Watch {
     /// Where to begin.
     #[arg(long)]
     pub resource_version: String,
+    /// A JSON pointer to a text that each event shows; repeatable.
+    #[arg(long)]
+    pub show: Vec<String>,
 }
 
 /// Flags of `stand-in`.

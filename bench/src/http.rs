@@ -164,8 +164,18 @@ impl Pool {
         bail!("{method} {path}: {status}: {said}")
     }
 
-    /// Gets and decodes one JSON document.
+    /// Gets and decodes one JSON document. A server that has just started, and still reads its store, is asked again.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        for _ in 0..100 {
+            let (status, bytes) = self.send(0, Method::GET, path, Body::None).await?;
+            if status.is_success() {
+                return serde_json::from_slice(&bytes).with_context(|| format!("decoding GET {path}"));
+            }
+            if status != StatusCode::TOO_MANY_REQUESTS {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
         let bytes = self.ok(0, Method::GET, path, Body::None).await?;
         serde_json::from_slice(&bytes).with_context(|| format!("decoding GET {path}"))
     }
@@ -192,20 +202,84 @@ impl Pool {
             .await?;
         Ok((latencies, start.elapsed().as_secs_f64()))
     }
+
+    /// As [`Pool::many`], but each request is sent when it is due at a steady rate, or as soon after as there is room.
+    pub async fn paced<F>(&self, count: usize, per_second: u64, in_flight: usize, make: F) -> Result<f64>
+    where
+        F: Fn(usize) -> Result<(Method, String, Body)>,
+    {
+        let start = tokio::time::Instant::now();
+        futures::stream::iter(0..count)
+            .then(|n| async move {
+                tokio::time::sleep_until(start + Duration::from_secs_f64(n as f64 / per_second.max(1) as f64)).await;
+                n
+            })
+            .map(|n| {
+                let made = make(n);
+                async move {
+                    let (method, path, body) = made?;
+                    self.ok(n, method, &path, body).await.map(drop)
+                }
+            })
+            .buffer_unordered(in_flight.max(1))
+            .try_collect::<Vec<()>>()
+            .await?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Creates objects in a collection, all in one go.
+    pub async fn create_all(&self, collection: &str, objects: &[Value]) -> Result<()> {
+        self.many(objects.len(), 64, |n| {
+            let object = objects.get(n).context("no such object")?;
+            Ok((Method::POST, collection.to_owned(), Body::Json(object.to_string().into())))
+        })
+        .await
+        .map(drop)
+    }
+}
+
+/// Waits until a collection is served, at most a minute, and then as long as the server holds back creates of a new kind.
+pub async fn served(server: &Pool, paths: &[String]) -> Result<()> {
+    let until = Instant::now() + Duration::from_secs(60);
+    for path in paths {
+        loop {
+            let (status, _) = server.send(0, Method::GET, &format!("{path}?limit=1"), Body::None).await?;
+            if status.is_success() {
+                break;
+            }
+            if Instant::now() > until {
+                bail!("{path} is not served 60 s after its definition was installed ({status})");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    // The server holds back every create of a kind for the first two seconds after it was established, for the sake of its
+    // peers. That is no part of any figure.
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    Ok(())
 }
 
 /// One `GET` over plain HTTP/1.1 on loopback, for readiness probes: the status code.
 pub async fn probe(address: &str, path: &str) -> Result<u16> {
+    let answer = plain(address, path, 64 << 10, Duration::from_secs(2)).await?;
+    answer.split_whitespace().nth(1).and_then(|c| c.parse().ok()).context("a probe's answer has no status")
+}
+
+/// The same for a page of text, such as metrics.
+pub async fn text(address: &str, path: &str) -> Result<String> {
+    plain(address, path, 16 << 20, Duration::from_secs(30)).await
+}
+
+async fn plain(address: &str, path: &str, most: u64, bound: Duration) -> Result<String> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let work = async {
         let mut stream =
             tokio::net::TcpStream::connect(address).await.with_context(|| format!("dialling {address}"))?;
         let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        stream.write_all(head.as_bytes()).await.context("sending a probe")?;
+        stream.write_all(head.as_bytes()).await.with_context(|| format!("asking {address}"))?;
         let mut answer = Vec::new();
-        stream.take(64 << 10).read_to_end(&mut answer).await.context("reading a probe's answer")?;
-        let text = String::from_utf8_lossy(&answer);
-        text.split_whitespace().nth(1).and_then(|c| c.parse().ok()).context("a probe's answer has no status")
+        stream.take(most).read_to_end(&mut answer).await.with_context(|| format!("reading {address}{path}"))?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     };
-    tokio::time::timeout(Duration::from_secs(2), work).await.unwrap_or_else(|_| bail!("no answer of {address} in 2 s"))
+    tokio::time::timeout(bound, work).await.unwrap_or_else(|_| bail!("no answer of {address} in {bound:?}"))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -190,13 +191,19 @@ async fn quiet(counter: &mut Counter) -> Result<()> {
     Ok(())
 }
 
-/// Waits for a quiet machine; the load average at the end, and whether it stayed too busy.
+/// Waits for a quiet machine; the load average at the end, and whether it stayed too busy. A machine that was waited for in
+/// vain is not waited for again: the run is disturbed anyway, and shall end.
 pub async fn wait_for_quiet_machine(bound: Duration) -> Result<(f64, bool)> {
+    static IN_VAIN: AtomicBool = AtomicBool::new(false);
     let from = Instant::now();
     loop {
         let load = proc::load_average()?;
-        if load <= QUIET_LOAD || from.elapsed() >= bound {
-            return Ok((load, load > QUIET_LOAD));
+        if load <= QUIET_LOAD {
+            return Ok((load, false));
+        }
+        if from.elapsed() >= bound || IN_VAIN.load(Ordering::Relaxed) {
+            IN_VAIN.store(true, Ordering::Relaxed);
+            return Ok((load, true));
         }
         tokio::time::sleep(Duration::from_secs(1).min(bound)).await;
     }
@@ -251,7 +258,7 @@ pub async fn run(
     quiet(&mut Counter::new(&server.audit_log(), kind)?).await?;
     let before = oracle::snapshot(&pool, &kind.path()).await?;
     let mut watcher =
-        Watcher::start(&server.kubeconfig(), &kind.path(), &before.version, &data.join("watcher.log")).await?;
+        Watcher::start(&server.kubeconfig(), &kind.path(), &before.version, &[], &data.join("watcher.log")).await?;
     let (load_average, disturbed) = wait_for_quiet_machine(pace.load_wait).await?;
     let metrics_before = kind_metrics(&pool, kind).await?;
     let mut counter = Counter::new(&server.audit_log(), kind)?;

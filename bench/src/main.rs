@@ -9,9 +9,13 @@
 
 mod audit;
 mod budget;
+mod capacity;
 mod ceiling;
 mod child;
+mod claims;
 mod cli;
+mod cloud;
+mod document;
 mod http;
 mod leg;
 mod metrics;
@@ -22,6 +26,7 @@ mod run;
 mod scenario;
 mod seed;
 mod server;
+mod stage;
 mod standin;
 mod stats;
 mod vip;
@@ -67,11 +72,15 @@ async fn dispatch(cli: Cli) -> Result<u8> {
             for s in scenario::all() {
                 println!("{:<12} {}", s.name(), s.about());
             }
+            println!("{:<12} groups that say what their machines would offer; a command of its own", "capacity");
+            println!("{:<12} claims that get a host, hosts that change hands, a flood; a command of its own", "claims");
             println!("{:<12} hook answers and the time to an endpoint; a command of its own", "vip");
             Ok(0)
         }
+        Command::Capacity(args) => or_interrupted(Box::pin(capacity::main(&args))).await,
+        Command::Claims(args) => or_interrupted(Box::pin(claims::main(&args))).await,
         Command::Vip(args) => or_interrupted(Box::pin(vip::main(&args))).await,
-        Command::Watch(a) => watch::main(&a.kubeconfig, &a.path, &a.resource_version).await.map(|()| 0),
+        Command::Watch(a) => watch::main(&a.kubeconfig, &a.path, &a.resource_version, &a.show).await.map(|()| 0),
         Command::StandIn(a) => {
             standin::main(&a.kubeconfig, &a.health, &idle()?.kind().path(), a.touch).await.map(|()| 0)
         }
@@ -94,8 +103,12 @@ async fn or_interrupted(work: impl Future<Output = Result<u8>>) -> Result<u8> {
 }
 
 async fn measure(plan: &Plan) -> Result<u8> {
-    let report = run::run(plan).await?;
+    let limit = std::time::Duration::from_secs(plan.args().time_limit_seconds);
+    let report = stage::bounded(limit, Box::pin(run::run(plan))).await?;
     eprint!("{}", report.tables());
+    if let Some(path) = &plan.args().markdown {
+        std::fs::write(path, report.markdown()).with_context(|| format!("writing {}", path.display()))?;
+    }
     let text = serde_json::to_string_pretty(&report).context("writing the document")? + "\n";
     match plan.out() {
         Some(path) => std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?,

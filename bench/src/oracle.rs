@@ -64,6 +64,26 @@ pub async fn snapshot(server: &Pool, path: &str) -> Result<Snapshot> {
     }
 }
 
+/// The present resource version of a collection, where a watch may begin.
+pub async fn version(server: &Pool, path: &str) -> Result<String> {
+    let page: Page = server.get(&format!("{path}?limit=1")).await.with_context(|| format!("listing {path}"))?;
+    Ok(page.metadata.resource_version)
+}
+
+/// Hands on every object of a kind, page by page.
+pub async fn each(server: &Pool, path: &str, mut look: impl FnMut(&serde_json::Value)) -> Result<()> {
+    let mut next = String::new();
+    loop {
+        let page: serde_json::Value =
+            server.get(&format!("{path}?limit=1000{next}")).await.with_context(|| format!("listing {path}"))?;
+        page.get("items").and_then(serde_json::Value::as_array).into_iter().flatten().for_each(&mut look);
+        match page.pointer("/metadata/continue").and_then(serde_json::Value::as_str) {
+            Some(token) if !token.is_empty() => next = format!("&continue={token}"),
+            _ => return Ok(()),
+        }
+    }
+}
+
 /// Everything that differs between two snapshots: lost, added, replaced and written objects.
 pub fn unchanged(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let (mut lost, mut new, mut replaced, mut written) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use crate::budget::{self, Budget};
 use crate::ceiling::{self, Ceiling};
 use crate::cli::Run;
+use crate::document::{self, Sheet};
 use crate::leg::{Leg, Primed, QUIET_LOAD, Side};
 use crate::proc::Binary;
 use crate::scenario::Scenario;
@@ -213,9 +213,9 @@ impl Report {
             self.date,
             if self.quick { " (quick: figures mean little)" } else { "" }
         );
-        out += &format!("\n{}\n", self.ceiling_table());
-        out += &format!("\n{}\n", self.figure_table());
-        out += &format!("\n{}\n", self.budget_table());
+        for sheet in self.sheets() {
+            out += &format!("\n{}\n", sheet.text());
+        }
         for d in &self.disturbed {
             out += &format!("DISTURBED {d}\n");
         }
@@ -229,9 +229,29 @@ impl Report {
         }
     }
 
-    fn ceiling_table(&self) -> Table {
+    /// The same for a page of the book.
+    pub fn markdown(&self) -> String {
+        let mut out = format!(
+            "Commit {}, {}, {} cores shared with the API server, {} pairs, made by `{}`.\n",
+            self.commit.as_deref().unwrap_or("unknown"),
+            self.date.split('T').next().unwrap_or_default(),
+            self.cores,
+            self.pairs,
+            document::command(),
+        );
+        for sheet in self.sheets() {
+            out += &format!("\n{}", sheet.markdown());
+        }
+        out
+    }
+
+    fn sheets(&self) -> [Sheet; 3] {
+        [self.ceiling_table(), self.figure_table(), self.budget_table()]
+    }
+
+    fn ceiling_table(&self) -> Sheet {
         let server = self.ceilings.first().map_or("", |c| &c.server);
-        let mut t = table(&[&format!("W of server {server}, per second"), "median", "min", "max"]);
+        let mut t = Sheet::new(&[&format!("W of server {server}, per second"), "median", "min", "max"]);
         let rows: [CeilingRow; 6] = [
             ("create", |c| c.create.per_second),
             ("patch metadata", |c| c.patch_metadata.per_second),
@@ -242,15 +262,16 @@ impl Report {
         ];
         for (name, f) in rows {
             if let Some(s) = spread(&self.ceilings.iter().map(f).collect::<Vec<_>>()) {
-                t.add_row(vec![name.to_owned(), short(s.median), short(s.min), short(s.max)]);
+                t.row(vec![name.to_owned(), short(s.median), short(s.min), short(s.max)]);
             }
         }
         t
     }
 
-    fn figure_table(&self) -> Table {
+    fn figure_table(&self) -> Sheet {
         let peer = self.figures.contains_key("peer");
-        let mut t = table(if peer { &["figure", "subject", "peer", "subject / peer"] } else { &["figure", "subject"] });
+        let mut t =
+            Sheet::new(if peer { &["figure", "subject", "peer", "subject / peer"] } else { &["figure", "subject"] });
         let show = |s: Option<&Spread>| {
             s.map_or_else(|| "-".to_owned(), |s| format!("{} ({} to {})", short(s.median), short(s.min), short(s.max)))
         };
@@ -261,30 +282,18 @@ impl Report {
                 row.push(side("peer"));
                 row.push(show(self.ratios.get(name)));
             }
-            t.add_row(row);
+            t.row(row);
         }
         t
     }
 
-    fn budget_table(&self) -> Table {
-        let mut t = table(&["budget", "measured", "bar", ""]);
-        for b in &self.budgets {
-            t.add_row(vec![
-                b.what.clone(),
-                b.measured.map_or_else(|| "not measured".to_owned(), |m| format!("{} {}", short(m), b.unit)),
-                format!("{} {}", short(b.bar), b.unit),
-                if b.pass { "pass" } else { "FAIL" }.to_owned(),
-            ]);
+    fn budget_table(&self) -> Sheet {
+        let mut t = Sheet::new(&["budget", "measured", "bar", ""]);
+        for budget in &self.budgets {
+            t.row(budget.row());
         }
         t
     }
-}
-
-/// A table with this heading.
-pub fn table(header: &[&str]) -> Table {
-    let mut t = Table::new();
-    t.load_style(presets::UTF8_BORDERS_ONLY).set_header(header.to_vec());
-    t
 }
 
 /// Three significant digits are all a wall clock deserves.

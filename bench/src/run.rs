@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::ceiling::{self, Ceiling};
@@ -122,7 +122,7 @@ pub async fn run(plan: &Plan) -> Result<Report> {
     };
     say(&format!("creating {} objects", args.objects));
     let seeded = dir("seeded");
-    let server = Server::start(&seeded).await?;
+    let server = Server::unlogged(&seeded).await?;
     let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-seed").await?;
     seed::install(&pool, &definitions, scenario).await?;
     seed::fill(&pool, scenario, args.seed, args.objects).await?;
@@ -177,16 +177,7 @@ async fn measure(dir: &Path, definitions: &[Value], plan: &Plan) -> Result<Ceili
 }
 
 async fn definitions(command: &[String]) -> Result<Vec<Value>> {
-    let (program, args) = command.split_first().context("--crds is empty")?;
-    let ran = tokio::process::Command::new(program).args(args).kill_on_drop(true).output();
-    let out = tokio::time::timeout(std::time::Duration::from_secs(30), ran)
-        .await
-        .with_context(|| format!("{program} printed no definitions within 30 s"))?
-        .with_context(|| format!("running {program}"))?;
-    if !out.status.success() {
-        bail!("{} failed ({}): {}", command.join(" "), out.status, String::from_utf8_lossy(&out.stderr).trim());
-    }
-    seed::definitions(std::str::from_utf8(&out.stdout).context("the definitions are not UTF-8")?)
+    seed::definitions(&child::printed(command).await?)
 }
 
 /// The exit code for a report.

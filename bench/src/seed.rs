@@ -1,15 +1,13 @@
 //! Filling a server: definitions, then N objects from a seed.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::Value;
 
 use crate::http::{Body, Pool};
 use crate::oracle;
-use crate::scenario::{Scenario, Seeded};
+use crate::scenario::{Seeded, Shape};
 
 /// Requests in flight while seeding; the ceiling W uses its own, fixed number.
 const IN_FLIGHT: usize = 64;
@@ -31,17 +29,13 @@ pub fn definitions(text: &str) -> Result<Vec<Value>> {
     Ok(all)
 }
 
-/// Creates the definitions and waits until the scenario's kind is served.
-pub async fn install(server: &Pool, definitions: &[Value], scenario: &dyn Scenario) -> Result<()> {
+/// Creates the definitions and waits until the kind is served.
+pub async fn install(server: &Pool, definitions: &[Value], scenario: &dyn Shape) -> Result<()> {
     let wanted = scenario.kind().crd();
     let name = |d: &Value| d.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     if !definitions.iter().any(|d| name(d) == wanted) {
         let given: Vec<String> = definitions.iter().map(name).collect();
-        bail!(
-            "scenario {} needs the definition {wanted}, but --crds gave only [{}]",
-            scenario.name(),
-            given.join(", ")
-        );
+        bail!("the definition {wanted} is needed, but there are only [{}]", given.join(", "));
     }
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     for d in definitions {
@@ -50,37 +44,25 @@ pub async fn install(server: &Pool, definitions: &[Value], scenario: &dyn Scenar
             .await
             .with_context(|| format!("installing the definition {}", name(d)))?;
     }
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let (status, _) =
-            server.send(0, Method::GET, &format!("{}?limit=1", scenario.kind().path()), Body::None).await?;
-        if status == StatusCode::OK {
-            // The server holds back every create of a kind for the first two seconds after it was established, for the sake of
-            // its peers. That is no part of any figure.
-            tokio::time::sleep(Duration::from_millis(2100)).await;
-            return Ok(());
-        }
-        if Instant::now() > until {
-            bail!("the kind {wanted} is not served 60 s after its definition was installed ({status})");
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    crate::http::served(server, &[scenario.kind().path()]).await
 }
 
 /// A request that creates object `index` with the field owners of an object in use, so that no second request is needed.
 ///
 /// The server honours the owners that a create names, except that whoever creates an object owns every field it has: to
 /// the others it leaves what the new object does not have, such as status and finalizers.
-pub fn create(scenario: &dyn Scenario, seed: u64, index: u64) -> (Method, String, Body) {
+pub fn create(scenario: &dyn Shape, seed: u64, index: u64) -> (Method, String, Body) {
     let Seeded { collection, mut object, managed_fields, .. } = scenario.object(seed, index);
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    if !managed_fields.is_null()
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+    {
         metadata.insert("managedFields".to_owned(), managed_fields);
     }
     (Method::POST, format!("{collection}?fieldManager={CREATOR}"), Body::Json(object.to_string().into()))
 }
 
 /// Creates objects 0 to `count`, then counts them and looks at the field owners of the first and the last.
-pub async fn fill(server: &Pool, scenario: &dyn Scenario, seed: u64, count: u64) -> Result<()> {
+pub async fn fill(server: &Pool, scenario: &dyn Shape, seed: u64, count: u64) -> Result<()> {
     let n = usize::try_from(count).context("too many objects")?;
     server.many(n, IN_FLIGHT, |i| Ok(create(scenario, seed, i as u64))).await.context("creating the objects")?;
     let there = oracle::snapshot(server, &scenario.kind().path()).await?.objects.len();

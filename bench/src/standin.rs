@@ -12,10 +12,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::http::{Body, Pool};
-use crate::scenario::Scenario;
+use crate::scenario::Shape;
 
 /// A definition that accepts the objects of a scenario as they are.
-pub fn definition(scenario: &dyn Scenario) -> Value {
+pub fn definition(scenario: &dyn Shape) -> Value {
     let k = scenario.kind();
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use http::Method;
+use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -34,6 +34,21 @@ pub struct Stamp {
     /// Types of the conditions that are `True`.
     #[serde(default)]
     pub conditions: Vec<String>,
+    /// The texts at the places that were asked for, in that order; empty where there is none.
+    #[serde(default)]
+    pub shown: Vec<String>,
+}
+
+impl Stamp {
+    /// The text at the n-th place that was asked for.
+    pub fn shows(&self, n: usize) -> &str {
+        self.shown.get(n).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Whether a condition is `True`.
+    pub fn is(&self, condition: &str) -> bool {
+        self.conditions.iter().any(|c| c == condition)
+    }
 }
 
 #[derive(Deserialize)]
@@ -89,7 +104,7 @@ struct Condition {
 }
 
 /// The watcher's main: prints one line of JSON per event until its input closes.
-pub async fn main(kubeconfig: &Path, path: &str, from: &str) -> Result<()> {
+pub async fn main(kubeconfig: &Path, path: &str, from: &str, show: &[String]) -> Result<()> {
     let pool = Pool::connect(kubeconfig, 1, "berth-bench-watch").await?;
     // The parent holds the other end: when it goes away, for whatever reason, so does the watcher.
     let (gone, parent) = tokio::sync::oneshot::channel();
@@ -99,20 +114,27 @@ pub async fn main(kubeconfig: &Path, path: &str, from: &str) -> Result<()> {
     });
     tokio::select! {
         _ = parent => Ok(()),
-        end = follow(&pool, path, from) => end,
+        end = follow(&pool, path, from, show) => end,
     }
 }
 
-async fn follow(pool: &Pool, path: &str, from: &str) -> Result<()> {
+async fn follow(pool: &Pool, path: &str, from: &str, show: &[String]) -> Result<()> {
     let mut version = from.to_owned();
     let mut out = std::io::stdout();
     let mut print = |s: &Stamp| -> Result<()> {
         serde_json::to_writer(&mut out, s).context("printing an event")?;
         out.write_all(b"\n").and_then(|()| out.flush()).context("printing an event")
     };
+    let mut refused = 0;
     loop {
         let query = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds=7200&resourceVersion={version}");
         let answer = pool.open(0, Method::GET, &query, Body::None).await?;
+        // A server that has just started reads its store first.
+        if answer.status() == StatusCode::TOO_MANY_REQUESTS && refused < 100 {
+            refused += 1;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            continue;
+        }
         if !answer.status().is_success() {
             bail!("watching {path}: {}", answer.status());
         }
@@ -122,6 +144,7 @@ async fn follow(pool: &Pool, path: &str, from: &str) -> Result<()> {
             key: String::new(),
             version: version.clone(),
             conditions: vec![],
+            shown: vec![],
         };
         print(&open)?;
         let (mut body, mut rest) = (answer.into_body(), Vec::new());
@@ -137,7 +160,7 @@ async fn follow(pool: &Pool, path: &str, from: &str) -> Result<()> {
                 }
                 version.clone_from(&event.object.metadata.resource_version);
                 if event.event != "BOOKMARK" {
-                    print(&stamp(event, at_us))?;
+                    print(&Stamp { shown: texts(&line, show)?, ..stamp(event, at_us) })?;
                 }
             }
         }
@@ -153,7 +176,20 @@ fn stamp(event: Event, at_us: i64) -> Stamp {
         Status::Other(_) => Vec::new(),
     };
     let key = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
-    Stamp { at_us, event: event.event, key, version: resource_version, conditions }
+    Stamp { at_us, event: event.event, key, version: resource_version, conditions, shown: Vec::new() }
+}
+
+/// The texts at JSON pointers into the object of an event.
+fn texts(line: &[u8], pointers: &[String]) -> Result<Vec<String>> {
+    if pointers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let event: serde_json::Value = serde_json::from_slice(line).context("decoding a watch event")?;
+    let text = |pointer: &String| {
+        let found = event.get("object").and_then(|object| object.pointer(pointer));
+        found.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+    };
+    Ok(pointers.iter().map(text).collect())
 }
 
 /// The runner's end of a watcher process.
@@ -166,10 +202,10 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Starts a watcher at a resource version and waits until its watch stands.
-    pub async fn start(kubeconfig: &Path, path: &str, from: &str, log: &Path) -> Result<Self> {
+    /// Starts a watcher at a resource version, with texts of each object to show, and waits until its watch stands.
+    pub async fn start(kubeconfig: &Path, path: &str, from: &str, show: &[&str], log: &Path) -> Result<Self> {
         let me = std::env::current_exe().context("finding this program")?;
-        let argv: Vec<String> = [
+        let mut argv: Vec<String> = [
             me.display().to_string().as_str(),
             "watch",
             "--kubeconfig",
@@ -181,6 +217,7 @@ impl Watcher {
         ]
         .map(str::to_owned)
         .to_vec();
+        argv.extend(show.iter().map(|pointer| format!("--show={pointer}")));
         let mut process = Process::piped("the watcher", &argv, log)?;
         let (input, output) = process.pipes();
         let mut lines = BufReader::new(output.context("the watcher has no output")?).lines();
@@ -222,6 +259,24 @@ impl Watcher {
         }
     }
 
+    /// Hands on every stamp until `done` says that it was the last one, which must be within `bound`.
+    pub async fn until(&mut self, what: &str, bound: Duration, mut done: impl FnMut(Stamp) -> bool) -> Result<()> {
+        let end = tokio::time::Instant::now() + bound;
+        loop {
+            match tokio::time::timeout_at(end, self.next()).await {
+                Err(_) => bail!("{what}: not within {bound:?}"),
+                Ok(Ok(Some(s))) if s.event == "OPEN" => {}
+                Ok(Ok(Some(s))) => {
+                    if done(s) {
+                        return Ok(());
+                    }
+                }
+                Ok(Ok(None)) => bail!("{what}: the watcher ended; its log:\n{}", self.process.log_end()),
+                Ok(Err(e)) => return Err(e),
+            }
+        }
+    }
+
     /// Stops it.
     pub async fn stop(self) -> Result<()> {
         self.process.stop(Duration::from_secs(5)).await.map(|_| ())
@@ -239,6 +294,14 @@ mod tests {
         let s = stamp(serde_json::from_str(text).unwrap(), 5);
         assert_eq!((s.key.as_str(), s.version.as_str(), s.at_us), ("n/a", "7", 5));
         assert_eq!(s.conditions, ["Ready"]);
+    }
+
+    #[test]
+    fn asked_for_texts_are_shown_in_order_and_empty_where_absent() {
+        let line = br#"{"type":"ADDED","object":{"metadata":{"annotations":{"a/b":"c"}},"spec":{"n":1}}}"#;
+        let pointers = ["/metadata/annotations/a~1b", "/spec/n", "/status/x"].map(str::to_owned);
+        assert_eq!(texts(line, &pointers).unwrap(), ["c", "", ""]);
+        assert!(texts(b"no json", &[]).unwrap().is_empty());
     }
 
     #[test]

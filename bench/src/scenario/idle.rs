@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Dice, Ended, Kind, Scenario, Seeded};
+use super::{Dice, Ended, Kind, Scenario, Seeded, Shape};
 use crate::oracle;
 
 /// A feed of N settled objects and nothing to do.
@@ -30,15 +30,7 @@ const WORDS: [&str; 24] = [
     "mirror",
 ];
 
-impl Scenario for Idle {
-    fn name(&self) -> &'static str {
-        "idle"
-    }
-
-    fn about(&self) -> &'static str {
-        "start-up and idle with N settled objects in a feed"
-    }
-
+impl Shape for Idle {
     fn kind(&self) -> Kind {
         KIND
     }
@@ -117,6 +109,16 @@ impl Scenario for Idle {
             "type": "Available", "status": "True", "reason": "Measured", "message": format!("round {round}"),
             "lastTransitionTime": "2026-01-02T03:04:05Z",
         }]}})
+    }
+}
+
+impl Scenario for Idle {
+    fn name(&self) -> &'static str {
+        "idle"
+    }
+
+    fn about(&self) -> &'static str {
+        "start-up and idle with N settled objects in a feed"
     }
 
     fn oracle(&self, ended: &Ended<'_>) -> Vec<String> {

@@ -2,8 +2,9 @@
 //!
 //! To add a scenario for a new capability:
 //!
-//! 1. Write `scenario/<name>.rs` with a type that implements [`Scenario`]: the kind it fills the cluster with, one object
-//!    from a seed and an index (a pure function, so that both sides get the same set), and what must be true at the end.
+//! 1. Write `scenario/<name>.rs` with a type that implements [`Shape`] and [`Scenario`]: the kind it fills the cluster with,
+//!    one object from a seed and an index (a pure function, so that both sides get the same set), and what must be true at
+//!    the end.
 //! 2. If the controller has to do something (bind, create, delete), put the user's actions into [`Scenario::drive`] and turn
 //!    the watcher's stamps into raw latencies in [`Scenario::latencies`]. The runner calls `drive` once the process under
 //!    test has settled, waits until it has settled again, and never reads the controller's own metrics.
@@ -73,15 +74,9 @@ pub struct Ended<'a> {
     pub stamps: &'a [Stamp],
 }
 
-/// One thing to measure.
-pub trait Scenario: Send + Sync {
-    /// The name on the command line.
-    fn name(&self) -> &'static str;
-
-    /// One sentence for `--help` and the report.
-    fn about(&self) -> &'static str;
-
-    /// The kind the cluster is filled with.
+/// Objects of one kind, as many as wanted: what servers are filled with and what the ceiling W is measured with.
+pub trait Shape: Send + Sync {
+    /// The kind.
     fn kind(&self) -> Kind;
 
     /// Object `index` of the set with this seed.
@@ -89,6 +84,15 @@ pub trait Scenario: Send + Sync {
 
     /// A merge patch that changes the status of any object of the kind, for the ceiling W.
     fn status_patch(&self, round: u64) -> Value;
+}
+
+/// One thing to measure.
+pub trait Scenario: Shape {
+    /// The name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// One sentence for `--help` and the report.
+    fn about(&self) -> &'static str;
 
     /// The user's actions once the process under test has settled, and whether there were any; none by default.
     fn drive<'a>(&'a self, _server: &'a Pool) -> BoxFuture<'a, Result<bool>> {
@@ -107,6 +111,11 @@ pub trait Scenario: Send + Sync {
     fn budgets(&self, _objects: u64) -> Vec<Budget> {
         Vec::new()
     }
+}
+
+/// The objects that W is measured with where a capability has no writes of its own to compare with.
+pub fn plain() -> impl Shape {
+    idle::Idle
 }
 
 /// Every scenario there is.

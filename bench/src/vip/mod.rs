@@ -12,27 +12,26 @@ mod report;
 mod topology;
 mod world;
 
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
-use crate::child::{self, Process};
-use crate::http::{Pool, probe};
-use crate::leg::wait_for_quiet_machine;
+use crate::document::Document;
+use crate::http::Pool;
 use crate::server::Server;
-use crate::{proc, stats};
-use report::Report;
+use crate::stage::{self, Common, Stage, Subject};
+use crate::{child, scenario};
+use report::Vip as Figures;
 use topology::Topology;
 use world::World;
 
 /// Flags of `vip`.
 #[derive(Debug, Args)]
 pub struct Vip {
-    /// The program under test.
-    #[arg(long, default_value = "target/release/berth")]
-    pub subject: PathBuf,
+    /// Flags of every scenario.
+    #[command(flatten)]
+    pub common: Common,
     /// Clusters applied at once, one size after the other.
     #[arg(long, value_delimiter = ',', default_value = "1,100,500", value_parser = clap::value_parser!(u64).range(1..=5000))]
     pub sizes: Vec<u64>,
@@ -57,24 +56,6 @@ pub struct Vip {
     /// Claims that the address provider works on at once.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub provider_workers: u64,
-    /// Silence before memory is read, in seconds.
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=3600))]
-    pub silence_seconds: u64,
-    /// How long to wait for a load average of at most 0.5, in seconds.
-    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(0..=3600))]
-    pub load_wait_seconds: u64,
-    /// Where the JSON document goes; standard output without it.
-    #[arg(long)]
-    pub out: Option<PathBuf>,
-    /// Where the server keeps its data while it runs; removed at the end.
-    #[arg(long, default_value = "target/bench")]
-    pub work_dir: PathBuf,
-    /// End with exit code 0 although the machine was busy; the document is marked either way.
-    #[arg(long)]
-    pub allow_disturbed: bool,
-    /// End with exit code 1 when a budget is missed.
-    #[arg(long)]
-    pub gate: bool,
 }
 
 /// Nothing that is waited for may take longer.
@@ -83,151 +64,98 @@ pub const BOUND: Duration = Duration::from_secs(300);
 /// A new cluster's wait is not mentioned for five seconds.
 const SILENCE: Duration = Duration::from_secs(7);
 
-/// Runs the scenario and prints its document and its tables; the exit code.
+/// Runs the scenario; the exit code.
 pub async fn main(args: &Vip) -> Result<u8> {
-    let report = run(args).await?;
-    eprint!("{}", report.tables());
-    let text = serde_json::to_string_pretty(&report).context("writing the document")? + "\n";
-    match &args.out {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?,
-        None => print!("{text}"),
-    }
-    Ok(match &report {
-        report if !report.oracle.is_empty() => 1,
-        report if args.gate && report.budgets.iter().any(|budget| !budget.pass) => 1,
-        report if report.disturbed && !args.allow_disturbed => 3,
-        _ => 0,
-    })
+    let document = stage::bounded(args.common.limit(), Box::pin(run(args))).await?;
+    document.publish(&args.common)
 }
 
-async fn run(args: &Vip) -> Result<Report> {
-    let began = Instant::now();
-    let say = |text: &str| eprintln!("berth-bench: {:>6.1} s: {text}", began.elapsed().as_secs_f64());
-    std::fs::create_dir_all(&args.work_dir).with_context(|| format!("creating {}", args.work_dir.display()))?;
-    let work = tempfile::Builder::new().prefix("vip-").tempdir_in(&args.work_dir).context("creating a directory")?;
-    let server = Server::start(&work.path().join("server")).await?;
+async fn run(args: &Vip) -> Result<Document<Figures>> {
+    let stage = Stage::set("vip", &args.common).await?;
+    let plain = scenario::plain();
+    let definitions = stage.documents("crds").await?;
+    let before = stage.ceiling(&definitions, &plain).await?;
+    let server = Server::start(&stage.path("server")).await?;
     let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-driver").await?;
-    say("installing the kinds of Cluster API, a class and three pools");
+    stage.say("installing the kinds of Cluster API, a class and three pools");
     let world = World::prepare(&pool).await?;
     let provider = provider::Provider::start(&server.kubeconfig(), args.provider_workers as usize).await?;
     let topology = Topology::start(&server.kubeconfig(), args.topology_workers as usize).await?;
-    let (load_average, disturbed) = wait_for_quiet_machine(Duration::from_secs(args.load_wait_seconds)).await?;
-    let mut report = Report::new(args, load_average, disturbed);
+    let mut figures = Figures::new(args);
 
-    say(&format!("first calls about {} clusters, without waiting for the address", args.first_calls));
-    let subject = Subject::start(args, &server, work.path(), "first", &["--allocation-wait=0"]).await?;
+    stage.say(&format!("first calls about {} clusters, without waiting for the address", args.first_calls));
+    let subject = Hooked::start(&stage, &server, "first", &["--allocation-wait=0"]).await?;
     let hooks = subject.hooks(&server, 1).await?;
-    report.first_call(&calls::first(&pool, &hooks, &world, &topology, args.first_calls).await?);
+    figures.first_call(&calls::first(&pool, &hooks, &world, &topology, args.first_calls).await?);
     drop(hooks);
-    subject.stop().await?;
+    subject.subject.stop().await?;
 
-    let subject = Subject::start(args, &server, work.path(), "subject", &[]).await?;
+    let mut subject = Hooked::start(&stage, &server, "subject", &[]).await?;
     let hooks = subject.hooks(&server, args.topology_workers as usize).await?;
     for size in &args.sizes {
-        say(&format!("{size} clusters at once"));
+        stage.say(&format!("{size} clusters at once"));
         let names = world.names(&format!("at-{size}"), *size);
         let times = topology.bring_up(&pool, &hooks, &names).await?;
-        report.bring_up(*size, &times, &provider.times(&names));
+        figures.bring_up(*size, &times, &provider.times(&names));
     }
-    say("until the process is silent");
-    silence(&server).await?;
+    stage.say("until the process is silent");
+    subject.subject.silent(&server, SILENCE, BOUND).await?;
     for connections in [1, 8, 64] {
-        say(&format!("{} calls with the address known, {connections} connections", args.calls));
+        stage.say(&format!("{} calls with the address known, {connections} connections", args.calls));
         let hooks = subject.hooks(&server, connections).await?;
         let bodies = calls::about_finished(&hooks, &topology).await?;
         let mut audit = crate::audit::Tail::at_end(&server.audit_log())?;
-        let before = proc::cpu_seconds(subject.process.pid())?;
+        let before = subject.subject.cpu_seconds()?;
         let seconds = calls::flood(&hooks, &bodies, args.calls, connections).await?;
-        let cpu = proc::cpu_seconds(subject.process.pid())? - before;
+        let cpu = subject.subject.cpu_seconds()? - before;
         let times = calls::steady(&hooks, &bodies, args.calls, connections, args.rate).await?;
         let asked = audit.read()?.into_iter().filter(|r| r.of_subject() && r.verb != "watch" && !r.lease()).count();
-        report.known(connections, &times, seconds, cpu, asked);
+        figures.known(connections, &times, seconds, cpu, asked);
     }
-    say(&format!("{} calls of GeneratePatches with 200 templates", args.patch_calls));
+    stage.say(&format!("{} calls of GeneratePatches with 200 templates", args.patch_calls));
     let (times, equal) = calls::patches(&hooks, &topology, args.patch_calls).await?;
-    report.patches(&times, equal);
+    figures.patches(&times, equal);
 
     let there = topology.count();
     let more = (args.clusters as usize).saturating_sub(there);
-    say(&format!("{more} more clusters, then {} s of silence", args.silence_seconds));
+    stage.say(&format!("{more} more clusters, then {} s of silence", args.common.silence_seconds));
     let names = world.names("more", more as u64);
     topology.bring_up(&pool, &hooks, &names).await?;
-    tokio::time::sleep(Duration::from_secs(args.silence_seconds)).await;
-    report.memory(topology.count(), proc::memory(subject.process.pid())?);
+    figures.memory(topology.count(), stage.memory(&subject.subject).await?);
     drop(hooks);
-    subject.stop().await?;
-    say("the oracle");
-    report.oracle = oracle::judge(&pool, topology.count()).await?;
+    subject.subject.stop().await?;
+    stage.say("the oracle");
+    let wrong = oracle::judge(&pool, topology.count()).await?;
     drop((topology, provider, pool));
     server.stop().await?;
-    Ok(report.finished())
+    let after = stage.ceiling(&definitions, &plain).await?;
+    Ok(Document::new(&stage, vec![before, after], figures, wrong))
 }
 
-/// Waits until the process has asked the server for nothing for longer than it lets a new cluster wait before it says so.
-async fn silence(server: &Server) -> Result<()> {
-    let (mut audit, until) = (crate::audit::Tail::at_end(&server.audit_log())?, Instant::now() + BOUND);
-    let mut last = Instant::now();
-    while last.elapsed() < SILENCE && Instant::now() < until {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        if audit.read()?.iter().any(|request| request.of_subject() && request.verb != "watch") {
-            last = Instant::now();
-        }
-    }
-    Ok(())
-}
-
-/// The process under test.
-struct Subject {
-    process: Process,
+/// The process under test and the port of its hooks.
+struct Hooked {
+    subject: Subject,
     port: u16,
 }
 
-impl Subject {
-    async fn start(args: &Vip, server: &Server, work: &std::path::Path, name: &str, more: &[&str]) -> Result<Self> {
-        let (health, hooks) = (child::free_address()?, child::free_address()?);
-        let port: u16 = hooks.rsplit(':').next().and_then(|port| port.parse().ok()).context("choosing a port")?;
-        let mut argv: Vec<String> = vec![args.subject.display().to_string(), "run".to_owned()];
-        let kubeconfig = server.kubeconfig().display().to_string();
-        let certs = server.cert_dir()?.display().to_string();
-        let flags = [
+impl Hooked {
+    async fn start(stage: &Stage<'_>, server: &Server, name: &str, more: &[&str]) -> Result<Self> {
+        let port = stage::port(&child::free_address()?)?;
+        let mut flags = [
             "--controllers=vip",
-            "--kubeconfig",
-            &kubeconfig,
-            "--health-addr",
-            &health,
-            "--metrics-bind-address=0",
             "--webhook-port=0",
             "--runtime-extension-bind-host=127.0.0.1",
             &format!("--runtime-extension-port={port}"),
-            "--runtime-extension-cert-dir",
-            &certs,
+            &format!("--runtime-extension-cert-dir={}", server.cert_dir()?.display()),
         ]
-        .map(str::to_owned);
-        argv.extend(flags);
-        argv.extend(more.iter().map(|flag| (*flag).to_owned()));
-        let mut process = Process::start(name, &argv, &work.join(format!("{name}.log")))?;
-        let until = Instant::now() + BOUND;
-        while probe(&health, "/readyz").await.ok() != Some(200) {
-            process.alive()?;
-            anyhow::ensure!(Instant::now() < until, "not ready after {BOUND:?}; its log:\n{}", process.log_end());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Ok(Self { process, port })
+        .map(str::to_owned)
+        .to_vec();
+        flags.extend(more.iter().map(|flag| (*flag).to_owned()));
+        Ok(Self { subject: stage.subject(server, name, &flags).await?, port })
     }
 
     /// Connections to its hooks.
     async fn hooks(&self, server: &Server, connections: usize) -> Result<Pool> {
         Pool::trusting(&server.cert_dir()?.join("ca.crt"), self.port, connections, "berth-bench-topology").await
     }
-
-    async fn stop(self) -> Result<()> {
-        let (_, status) = self.process.stop(Duration::from_secs(30)).await?;
-        anyhow::ensure!(status.success(), "after SIGTERM the process ended with {status} instead of exit code 0");
-        Ok(())
-    }
-}
-
-/// The usual percentiles of samples in milliseconds.
-fn percentiles(samples: &[f64]) -> Option<stats::Percentiles> {
-    stats::percentiles(samples)
 }

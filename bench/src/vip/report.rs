@@ -4,27 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Vip, percentiles};
 use crate::budget::{Budget, at_most};
+use crate::document::{Figures, Sheet, cells};
 use crate::proc::Memory;
-use crate::report::{commit, short, table};
-use crate::stats::Percentiles;
+use crate::report::short;
+use crate::stats::{Percentiles, percentiles};
 
-/// The version of the document's shape.
-const SCHEMA: &str = "berth-bench/vip/1";
-
-/// One run.
+/// Everything that was measured.
 #[derive(Debug, Serialize)]
-pub struct Report {
-    schema: &'static str,
-    date: String,
-    commit: Option<String>,
-    cores: usize,
-    /// Load average when the measuring began.
-    load_average: f64,
-    /// Whether the machine was busy with something else: not to be used as a figure.
-    pub disturbed: bool,
-    subject: String,
+pub struct Vip {
     /// Who played the topology controller.
     topology: String,
     /// Who played the address provider.
@@ -42,10 +30,6 @@ pub struct Report {
     clusters: usize,
     rss_kib: u64,
     peak_kib: u64,
-    /// The bars.
-    pub budgets: Vec<Budget>,
-    /// What is wrong at the end.
-    pub oracle: Vec<String>,
 }
 
 /// From an applied Cluster to its endpoint.
@@ -70,17 +54,10 @@ struct Known {
     api_requests: usize,
 }
 
-impl Report {
-    /// A report without figures.
-    pub fn new(args: &Vip, load_average: f64, disturbed: bool) -> Self {
+impl Vip {
+    /// No figures yet.
+    pub fn new(args: &super::Vip) -> Self {
         Self {
-            schema: SCHEMA,
-            date: jiff::Timestamp::now().to_string(),
-            commit: commit(),
-            cores: std::thread::available_parallelism().map_or(0, usize::from),
-            load_average,
-            disturbed,
-            subject: args.subject.display().to_string(),
             topology: format!("stand-in with {} workers, HTTP/2 over TLS", args.topology_workers),
             provider: format!("stand-in with {} workers", args.provider_workers),
             first_call_ms: None,
@@ -91,8 +68,6 @@ impl Report {
             clusters: 0,
             rss_kib: 0,
             peak_kib: 0,
-            budgets: Vec::new(),
-            oracle: Vec::new(),
         }
     }
 
@@ -129,9 +104,30 @@ impl Report {
     pub fn memory(&mut self, clusters: usize, memory: Memory) {
         (self.clusters, self.rss_kib, self.peak_kib) = (clusters, memory.rss_kib, memory.peak_kib);
     }
+}
 
-    /// The same with its bars.
-    pub fn finished(mut self) -> Self {
+impl Figures for Vip {
+    const SCHEMA: &'static str = "berth-bench/vip/2";
+
+    fn sheets(&self) -> Vec<Sheet> {
+        let mut figures = Sheet::new(&["figure", "p50", "p95", "p99", "max", "samples"]);
+        let mut row = |what: String, p: Option<Percentiles>| {
+            figures.row(std::iter::once(what).chain(cells(p)).collect());
+        };
+        for (connections, known) in &self.known {
+            let rate = format!("{}/s, {} per core second", short(known.per_second), short(known.per_core_second));
+            row(format!("address known, {connections} connections, ms ({rate})"), known.ms);
+        }
+        row("first call, ms".to_owned(), self.first_call_ms);
+        for (size, one) in &self.bring_up {
+            row(format!("applied to endpoint, {size} at once, s"), one.seconds);
+            row(format!("  of which the provider, {size} at once, s"), one.provider_seconds);
+        }
+        row("GeneratePatches, 200 templates, ms".to_owned(), self.patches_ms);
+        vec![figures]
+    }
+
+    fn budgets(&self) -> Vec<Budget> {
         let mut rows = Vec::new();
         for (connections, known) in &self.known {
             let what = |part: &str| format!("hook answer, address known, {connections} connections: {part}");
@@ -152,47 +148,6 @@ impl Report {
         rows.push(at_most("GeneratePatches: unequal answers", 0.0, "", Some(unequal)));
         let what = format!("resident memory, {} clusters", self.clusters);
         rows.push(at_most(what, 64.0, "MiB", Some(self.rss_kib as f64 / 1024.0)));
-        self.budgets = rows;
-        self
-    }
-
-    /// The tables for people.
-    pub fn tables(&self) -> String {
-        let mut figures = table(&["figure", "p50", "p95", "p99", "max", "samples"]);
-        let mut row = |what: String, p: Option<Percentiles>| {
-            let cells = p.map(|p| [short(p.p50), short(p.p95), short(p.p99), short(p.max), p.samples.to_string()]);
-            let cells = cells.unwrap_or_else(|| std::array::from_fn(|_| "-".to_owned()));
-            figures.add_row(std::iter::once(what).chain(cells).collect::<Vec<_>>());
-        };
-        for (connections, known) in &self.known {
-            let rate = format!("{}/s, {} per core second", short(known.per_second), short(known.per_core_second));
-            row(format!("address known, {connections} connections, ms ({rate})"), known.ms);
-        }
-        row("first call, ms".to_owned(), self.first_call_ms);
-        for (size, one) in &self.bring_up {
-            row(format!("applied to endpoint, {size} at once, s"), one.seconds);
-            row(format!("  of which the provider, {size} at once, s"), one.provider_seconds);
-        }
-        row("GeneratePatches, 200 templates, ms".to_owned(), self.patches_ms);
-        let mut bars = table(&["budget", "measured", "bar", ""]);
-        for b in &self.budgets {
-            let measured = b.measured.map_or_else(|| "not measured".to_owned(), |m| format!("{} {}", short(m), b.unit));
-            let verdict = if b.pass { "pass" } else { "FAIL" };
-            bars.add_row(vec![b.what.clone(), measured, format!("{} {}", short(b.bar), b.unit), verdict.to_owned()]);
-        }
-        let mut out = format!(
-            "\nvip, commit {}, {}; topology controller: {}; address provider: {}\n\n{figures}\n\n{bars}\n",
-            self.commit.as_deref().unwrap_or("unknown"),
-            self.date,
-            self.topology,
-            self.provider,
-        );
-        if self.disturbed {
-            out += &format!("DISTURBED load average {:.2}: do not use these figures\n", self.load_average);
-        }
-        for wrong in &self.oracle {
-            out += &format!("WRONG {wrong}\n");
-        }
-        out + if self.oracle.is_empty() { "oracle: passed\n" } else { "oracle: FAILED; this run counts as a failure\n" }
+        rows
     }
 }

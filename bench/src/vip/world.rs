@@ -1,13 +1,11 @@
 //! The kinds, namespaces, class and pools that clusters are made with.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use http::Method;
 use serde_json::{Value, json};
 use sim::dock::objects::{self, Class};
 
-use crate::http::{Body, Pool};
+use crate::http::{Body, Pool, served};
 
 /// The class of every cluster.
 pub const CLASS: &str = "bench";
@@ -32,14 +30,10 @@ impl World {
         for definition in &definitions {
             post(pool, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await?;
         }
-        for kind in ["clusters", "clusterclasses"] {
-            served(pool, &format!("/apis/cluster.x-k8s.io/v1beta2/{kind}")).await?;
-        }
-        for kind in ["v1beta2/ipaddressclaims", "v1beta2/ipaddresses", "v1alpha2/globalinclusterippools"] {
-            served(pool, &format!("/apis/ipam.cluster.x-k8s.io/{kind}")).await?;
-        }
-        // The server holds back creates of a new kind for two seconds; that is no part of any figure.
-        tokio::time::sleep(Duration::from_millis(2100)).await;
+        let clusters = ["clusters", "clusterclasses"].map(|kind| format!("/apis/cluster.x-k8s.io/v1beta2/{kind}"));
+        let addresses = ["v1beta2/ipaddressclaims", "v1beta2/ipaddresses", "v1alpha2/globalinclusterippools"]
+            .map(|kind| format!("/apis/ipam.cluster.x-k8s.io/{kind}"));
+        served(pool, &[&clusters[..], &addresses[..]].concat()).await?;
         for number in 0..NAMESPACES {
             let namespace = namespace(number);
             post(pool, "/api/v1/namespaces", &objects::namespace(&namespace, &json!({}))).await?;
@@ -77,18 +71,4 @@ pub fn clusters(namespace: &str) -> String {
 
 async fn post(pool: &Pool, path: &str, object: &Value) -> Result<()> {
     pool.ok(0, Method::POST, path, Body::Json(object.to_string().into())).await.map(drop)
-}
-
-async fn served(pool: &Pool, path: &str) -> Result<()> {
-    let until = Instant::now() + super::BOUND;
-    loop {
-        let (status, _) = pool.send(0, Method::GET, &format!("{path}?limit=1"), Body::None).await?;
-        if status.is_success() {
-            return Ok(());
-        }
-        if Instant::now() > until {
-            bail!("{path} is not served: {status}");
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }

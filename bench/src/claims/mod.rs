@@ -1,0 +1,339 @@
+//! Claims on hosts: how fast many claims get a host each, how soon a host that is given back has its next claim, and what
+//! one tenant's flood costs the others.
+//!
+//! The process under test is the real binary with its admission webhooks. Hosts are made available beforehand, with the
+//! status their controller would write: claims that only reserve a host need nothing driven.
+
+mod oracle;
+mod report;
+mod stamps;
+mod world;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use http::Method;
+use serde_json::Value;
+
+use crate::audit::Tail;
+use crate::ceiling::Ceiling;
+use crate::document::Document;
+use crate::http::{Body, Pool};
+use crate::oracle::version;
+use crate::server::Server;
+use crate::stage::{self, Common, Stage, Subject, kib_each};
+use crate::stats::percentiles;
+use crate::watch::Watcher;
+use report::{Bind, Churn, Claims as Figures, Flood};
+use stamps::Seen;
+use world::{CLAIMS, HOSTS, create, tenant, tenants, within};
+
+/// Flags of `claims`.
+#[derive(Debug, Args)]
+pub struct Claims {
+    /// Flags of every scenario.
+    #[command(flatten)]
+    pub common: Common,
+    /// Claims on as many hosts, one size after the other.
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,5000,10000", value_parser = clap::value_parser!(u64).range(1..=50_000))]
+    pub sizes: Vec<u64>,
+    /// Claims that wait while hosts change hands; 0 leaves that part out.
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(0..=50_000))]
+    pub waiting: u64,
+    /// Hosts that change hands.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=50_000))]
+    pub churn: u64,
+    /// How many of them each second.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub churn_rate: u64,
+    /// Claims of the tenant that floods; 0 leaves that part out.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(0..=50_000))]
+    pub flood: u64,
+    /// Other tenants, with one claim each.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub others: u64,
+    /// Claims of other tenants each second.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub others_rate: u64,
+}
+
+/// Silence after which nothing more is expected.
+const QUIET: Duration = Duration::from_secs(3);
+const IN_FLIGHT: usize = 64;
+
+/// Runs the scenario; the exit code.
+pub async fn main(args: &Claims) -> Result<u8> {
+    let document = stage::bounded(args.common.limit(), Box::pin(run(args))).await?;
+    document.publish(&args.common)
+}
+
+async fn run(args: &Claims) -> Result<Document<Figures>> {
+    let stage = Stage::set("claims", &args.common).await?;
+    let definitions = world::definitions(&stage).await?;
+    let before = stage.ceiling(&definitions, &world::Shapes).await?;
+    let (mut figures, mut wrong) = (Figures::default(), Vec::new());
+    for size in &args.sizes {
+        let (bind, problems) =
+            Box::pin(bind(&stage, &definitions, *size, &before)).await.with_context(|| format!("{size} claims"))?;
+        figures.bind.insert(*size, bind);
+        wrong.extend(problems.into_iter().map(|problem| format!("{size} claims: {problem}")));
+    }
+    if args.waiting > 0 {
+        let (churn, problems) = Box::pin(churn(&stage, &definitions, args)).await.context("hosts that change hands")?;
+        figures.churn = Some(churn);
+        wrong.extend(problems.into_iter().map(|problem| format!("changing hands: {problem}")));
+    }
+    if args.flood > 0 {
+        let (flood, problems) = Box::pin(flood(&stage, &definitions, args)).await.context("the flood")?;
+        figures.flood = Some(flood);
+        wrong.extend(problems.into_iter().map(|problem| format!("flood: {problem}")));
+    }
+    let after = stage.ceiling(&definitions, &world::Shapes).await?;
+    Ok(Document::new(&stage, vec![before, after], figures, wrong))
+}
+
+/// A server with hosts, the room at work on it, and the clock.
+struct Scene {
+    server: Server,
+    pool: Pool,
+    subject: Subject,
+    claims: Watcher,
+    hosts: Watcher,
+    seen: Seen,
+    /// Resident memory before any host was there and with all of them.
+    bare_kib: u64,
+}
+
+impl Scene {
+    async fn set(
+        stage: &Stage<'_>,
+        definitions: &[Value],
+        dir: &Path,
+        hosts: u64,
+        namespaces: Vec<String>,
+    ) -> Result<Self> {
+        let server = Server::start(dir).await?;
+        let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-driver").await?;
+        let first = namespaces.first().cloned().context("a tenant")?;
+        world::prepare(&pool, definitions, namespaces).await?;
+        let mut subject = world::start(stage, &server, &pool, &first).await?;
+        subject.silent(&server, QUIET, stage.patience()).await?;
+        let bare_kib = crate::proc::memory(subject.process.pid())?.rss_kib;
+        stage.say(&format!("creating {hosts} hosts"));
+        world::hosts(&pool, hosts).await?;
+        subject.silent(&server, QUIET, stage.patience()).await?;
+        let log = dir.join("watcher.log");
+        let kubeconfig = server.kubeconfig();
+        let from = version(&pool, &CLAIMS.path()).await?;
+        let claims = Watcher::start(&kubeconfig, &CLAIMS.path(), &from, &stamps::OF_CLAIMS, &log).await?;
+        let from = version(&pool, &HOSTS.path()).await?;
+        let hosts = Watcher::start(&kubeconfig, &HOSTS.path(), &from, &stamps::OF_HOSTS, &log).await?;
+        Ok(Self { server, pool, subject, claims, hosts, seen: Seen::default(), bare_kib })
+    }
+
+    /// Reads the clock of claims until so many are bound.
+    async fn until_bound(&mut self, bound: usize, patience: Duration) -> Result<()> {
+        let (seen, what) = (&mut self.seen, format!("{bound} claims are bound"));
+        let done = |stamp: crate::watch::Stamp| {
+            seen.claim(&stamp);
+            seen.bound.len() >= bound
+        };
+        let waited = self.claims.until(&what, patience, done).await;
+        waited.with_context(|| {
+            format!(
+                "{} claims were bound; the process says:\n{}",
+                self.seen.bound.len(),
+                self.subject.process.log_end()
+            )
+        })
+    }
+
+    /// Reads both clocks until they are silent.
+    async fn catch_up(&mut self) -> Result<()> {
+        for stamp in self.claims.drain(Duration::from_millis(500)).await? {
+            self.seen.claim(&stamp);
+        }
+        for stamp in self.hosts.drain(Duration::from_millis(500)).await? {
+            self.seen.host(&stamp);
+        }
+        Ok(())
+    }
+
+    async fn end(self, dir: &Path) -> Result<()> {
+        self.subject.stop().await?;
+        self.claims.stop().await?;
+        self.hosts.stop().await?;
+        drop(self.pool);
+        self.server.stop().await?;
+        stage::clear(dir)
+    }
+}
+
+/// As many claims as hosts, all at once.
+async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling) -> Result<(Bind, Vec<String>)> {
+    stage.say(&format!("{count} claims on {count} hosts"));
+    let (dir, n) = (stage.path("bind"), usize::try_from(count).context("too many claims")?);
+    let namespaces = (0..tenants(count)).map(tenant).collect();
+    let mut scene = Scene::set(stage, definitions, &dir, count, namespaces).await?;
+    // Smaller numbers would only show what the allocator rounds up to.
+    let memory = count >= 1000;
+    let with_hosts = if memory { Some(stage.memory(&scene.subject).await?) } else { None };
+
+    let mut audit = Tail::at_end(&scene.server.audit_log())?;
+    let (steps, binds) = examined(&scene.subject).await?;
+    let cpu = scene.subject.cpu_seconds()?;
+    stage.say(&format!("creating {count} claims"));
+    let driver = Pool::connect(&scene.server.kubeconfig(), 8, "berth-bench-driver").await?;
+    let make = |i: usize| Ok(create(&tenant(i as u64 % tenants(count)), &format!("claim-{i:05}"), i as u64));
+    let creating = async { driver.many(n, IN_FLIGHT, make).await.context("creating claims") };
+    let ((), (_, create_seconds)) = tokio::try_join!(scene.until_bound(n, stage.patience_for(n)), creating)?;
+    let silent = scene.subject.silent(&scene.server, QUIET, stage.patience()).await?;
+    scene.catch_up().await?;
+    let cpu = scene.subject.cpu_seconds()? - cpu;
+    let requests = audit.of_subject()?;
+    let (steps, binds) = {
+        let (s, b) = examined(&scene.subject).await?;
+        (s - steps, b - binds)
+    };
+    let with_claims = if memory { Some(stage.memory(&scene.subject).await?) } else { None };
+
+    let mut wrong = oracle::judge(&scene.pool, n, n).await?;
+    wrong.extend(scene.seen.snatched());
+    if !silent {
+        wrong.push(format!("not silent {:?} after every claim was bound", stage.patience()));
+    }
+    let seconds = scene.seen.span_seconds().unwrap_or_default();
+    let each = |value: u64| value as f64 / count as f64;
+    let figures = Bind {
+        seconds,
+        per_second: count as f64 / seconds.max(f64::EPSILON),
+        create_seconds,
+        // The user's create, the intent and the state on the claim, and the host.
+        efficiency: w.seconds(count, count, 2 * count) / seconds.max(f64::EPSILON),
+        ms: percentiles(&scene.seen.bind_ms(|_| true)),
+        writes_per_bind: each(requests.writes - requests.events),
+        events_per_bind: each(requests.events),
+        requests_per_bind: each(requests.total),
+        conflicts: requests.conflicts,
+        hosts_examined_per_bind: (binds > 0.0).then(|| steps / binds),
+        cpu_ms_per_bind: cpu * 1e3 / count as f64,
+        rss_kib: with_claims.map(|m| m.rss_kib),
+        peak_kib: with_claims.map(|m| m.peak_kib),
+        kib_per_host: with_hosts.and_then(|m| kib_each(m.rss_kib, scene.bare_kib, count)),
+        kib_per_claim: with_claims.zip(with_hosts).and_then(|(more, less)| kib_each(more.rss_kib, less.rss_kib, count)),
+        requests: requests.by_verb,
+    };
+    scene.end(&dir).await?;
+    Ok((figures, wrong))
+}
+
+/// Hosts looked at so far, and binds.
+async fn examined(subject: &Subject) -> Result<(f64, f64)> {
+    let name = "berth_claims_select_steps";
+    Ok((subject.metric(&format!("{name}_sum")).await?, subject.metric(&format!("{name}_count")).await?))
+}
+
+/// Bound claims are deleted one after the other while many others wait.
+async fn churn(stage: &Stage<'_>, definitions: &[Value], args: &Claims) -> Result<(Churn, Vec<String>)> {
+    stage.say(&format!("{} hosts change hands, {} claims wait", args.churn, args.waiting));
+    let (dir, held) = (stage.path("churn"), usize::try_from(args.churn).context("too many hosts")?);
+    let waiting = usize::try_from(args.waiting).context("too many claims")?;
+    let namespaces = (0..tenants(args.waiting)).map(tenant).collect();
+    let mut scene = Scene::set(stage, definitions, &dir, args.churn, namespaces).await?;
+    let spread = tenants(args.waiting);
+    let first = |i: usize| (tenant(i as u64 % spread), format!("first-{i:05}"));
+    let driver = Pool::connect(&scene.server.kubeconfig(), 8, "berth-bench-driver").await?;
+    let make = |i: usize| {
+        let (namespace, name) = first(i);
+        Ok(create(&namespace, &name, i as u64))
+    };
+    tokio::try_join!(scene.until_bound(held, stage.patience_for(held)), driver.many(held, IN_FLIGHT, make))?;
+    stage.say(&format!("{} more claims", args.waiting));
+    let make = |i: usize| Ok(create(&tenant(i as u64 % spread), &format!("wait-{i:05}"), i as u64));
+    driver.many(waiting, IN_FLIGHT, make).await?;
+    scene.subject.silent(&scene.server, QUIET, stage.patience()).await?;
+    scene.catch_up().await?;
+
+    stage.say(&format!("deleting {} claims, {} a second", args.churn, args.churn_rate));
+    let mut audit = Tail::at_end(&scene.server.audit_log())?;
+    let delete = |i: usize| {
+        let (namespace, name) = first(i);
+        Ok((Method::DELETE, format!("{}/{name}", within(CLAIMS, &namespace)), Body::None))
+    };
+    let served = held.min(waiting);
+    let deleting = async { driver.paced(held, args.churn_rate, IN_FLIGHT, delete).await.context("deleting claims") };
+    tokio::try_join!(scene.until_bound(held + served, stage.patience_for(held + served)), deleting)?;
+    let silent = scene.subject.silent(&scene.server, QUIET, stage.patience()).await?;
+    scene.catch_up().await?;
+    let requests = audit.of_subject()?;
+    let (release, handover) = (scene.seen.release_ms(), scene.seen.handover_ms());
+    let mut wrong = oracle::judge(&scene.pool, waiting, served).await?;
+    wrong.extend(scene.seen.snatched());
+    for (what, found, wanted) in [("given back", release.len(), held), ("handed over", handover.len(), served)] {
+        if found != wanted {
+            wrong.push(format!("{found} hosts were seen {what} instead of {wanted}"));
+        }
+    }
+    if !silent {
+        wrong.push(format!("not silent {:?} after the last host changed hands", stage.patience()));
+    }
+    let figures = Churn {
+        waiting: args.waiting,
+        hosts: args.churn,
+        per_second: args.churn_rate,
+        delete_to_free_ms: percentiles(&release),
+        free_to_bound_ms: percentiles(&handover),
+        writes_per_host: (requests.writes - requests.events) as f64 / args.churn as f64,
+        conflicts: requests.conflicts,
+        requests: requests.by_verb,
+    };
+    scene.end(&dir).await?;
+    Ok((figures, wrong))
+}
+
+/// Other tenants claim one host each, first alone and then beside a tenant who claims thousands.
+async fn flood(stage: &Stage<'_>, definitions: &[Value], args: &Claims) -> Result<(Flood, Vec<String>)> {
+    stage.say(&format!("{} tenants beside a flood of {} claims", args.others, args.flood));
+    let (dir, others) = (stage.path("flood"), usize::try_from(args.others).context("too many tenants")?);
+    let many = usize::try_from(args.flood).context("too many claims")?;
+    let namespaces = (0..args.others).map(tenant).chain(["flood".to_owned()]).collect();
+    let mut scene = Scene::set(stage, definitions, &dir, args.flood + 2 * args.others, namespaces).await?;
+    let driver = Pool::connect(&scene.server.kubeconfig(), 8, "berth-bench-driver").await?;
+    // Numbered through, so that for every claim there is a host that fits it.
+    let make = |name: &'static str, from: u64| move |i: usize| Ok(create(&tenant(i as u64), name, from + i as u64));
+    stage.say("the others alone");
+    tokio::try_join!(
+        scene.until_bound(others, stage.patience_for(others)),
+        driver.paced(others, args.others_rate, IN_FLIGHT, make("alone", 0))
+    )?;
+    scene.subject.silent(&scene.server, QUIET, stage.patience()).await?;
+    stage.say("the others beside the flood");
+    let flooder = Pool::connect(&scene.server.kubeconfig(), 4, "berth-bench-flooder").await?;
+    let drop_by_drop = |i: usize| Ok(create("flood", &format!("flood-{i:05}"), 2 * args.others + i as u64));
+    let (_, (_, flood_seconds), ()) = tokio::try_join!(
+        driver.paced(others, args.others_rate, IN_FLIGHT, make("beside", args.others)),
+        flooder.many(many, IN_FLIGHT, drop_by_drop),
+        scene.until_bound(2 * others + many, stage.patience_for(2 * others + many)),
+    )?;
+    scene.subject.silent(&scene.server, QUIET, stage.patience()).await?;
+    scene.catch_up().await?;
+    let mut wrong = oracle::judge(&scene.pool, 2 * others + many, 2 * others + many).await?;
+    wrong.extend(scene.seen.snatched());
+    let (alone, beside) =
+        (scene.seen.bind_ms(|key| key.ends_with("/alone")), scene.seen.bind_ms(|key| key.ends_with("/beside")));
+    let (alone, beside) = (percentiles(&alone), percentiles(&beside));
+    let figures = Flood {
+        claims: args.flood,
+        others: args.others,
+        per_second: args.others_rate,
+        create_seconds: flood_seconds,
+        alone_ms: alone,
+        beside_ms: beside,
+        flood_ms: percentiles(&scene.seen.bind_ms(|key| key.starts_with("flood/"))),
+        ratio: alone.zip(beside).map(|(alone, beside)| beside.p99 / alone.p99.max(f64::EPSILON)),
+    };
+    scene.end(&dir).await?;
+    Ok((figures, wrong))
+}

@@ -1,0 +1,170 @@
+//! Hosts, tenants and their claims.
+
+use anyhow::{Context, Result, bail};
+use http::Method;
+use serde_json::{Value, json};
+use sim::metal::{hardware, kinds, seed};
+
+use crate::http::{Body, Pool, served};
+use crate::scenario::{Kind, Seeded, Shape};
+use crate::server::Server;
+use crate::stage::{Stage, Subject, port};
+
+/// Claims of all namespaces.
+pub const CLAIMS: Kind = Kind { group: "metal3.io", version: "v1alpha1", plural: "hostclaims", kind: "HostClaim" };
+/// Hosts of all namespaces.
+pub const HOSTS: Kind =
+    Kind { group: "metal3.io", version: "v1alpha1", plural: "baremetalhosts", kind: "BareMetalHost" };
+
+/// Namespaces that hosts are spread over.
+const INFRASTRUCTURE: u64 = 50;
+/// A selector of a claim fits one host in so many.
+const SIZES: u64 = 10;
+const IN_FLIGHT: usize = 64;
+
+/// Tenants a number of claims is spread over.
+pub fn tenants(claims: u64) -> u64 {
+    claims.clamp(1, 500)
+}
+
+/// The namespace of a tenant.
+pub fn tenant(number: u64) -> String {
+    format!("tenant-{number:04}")
+}
+
+fn infrastructure(number: u64) -> String {
+    format!("infra-{:02}", number % INFRASTRUCTURE)
+}
+
+/// The collection of a kind in a namespace.
+pub fn within(kind: Kind, namespace: &str) -> String {
+    format!("/apis/{}/{}/namespaces/{namespace}/{}", kind.group, kind.version, kind.plural)
+}
+
+/// A claim that reserves a host, one in ten of which fits it.
+pub fn claim(namespace: &str, name: &str, number: u64) -> Value {
+    json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"example.test/team": format!("team-{}", number % 40)}},
+        "spec": {"poweredOn": false, "kind": "baremetal",
+            "hostSelector": {"matchLabels": {"size": format!("s{}", number % SIZES)}}},
+    })
+}
+
+/// A request that creates a claim.
+pub fn create(namespace: &str, name: &str, number: u64) -> (Method, String, Body) {
+    let body = Body::Json(claim(namespace, name, number).to_string().into());
+    (Method::POST, within(CLAIMS, namespace), body)
+}
+
+/// Claims as W is measured with them.
+pub struct Shapes;
+
+impl Shape for Shapes {
+    fn kind(&self) -> Kind {
+        CLAIMS
+    }
+
+    fn object(&self, _seed: u64, index: u64) -> Seeded {
+        let name = format!("claim-{index:08}");
+        let object = claim("default", &name, index);
+        Seeded { collection: within(CLAIMS, "default"), name, object, managed_fields: Value::Null }
+    }
+
+    fn status_patch(&self, round: u64) -> Value {
+        json!({"status": {"conditions": [{
+            "type": "Associated", "status": "True", "reason": "Associated", "message": format!("round {round}"),
+            "lastTransitionTime": "2026-01-02T03:04:05Z",
+        }]}})
+    }
+}
+
+/// Definitions of everything that claims and hosts consist of.
+pub async fn definitions(stage: &Stage<'_>) -> Result<Vec<Value>> {
+    let mut all = stage.documents("crds").await?;
+    all.extend(kinds::definitions());
+    Ok(all)
+}
+
+/// Installs definitions, namespaces and a policy for each place of hosts.
+pub async fn prepare(pool: &Pool, definitions: &[Value], namespaces: Vec<String>) -> Result<()> {
+    pool.create_all("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions).await?;
+    let policies = Kind { plural: "hostdeploypolicies", kind: "HostDeployPolicy", ..CLAIMS };
+    served(pool, &[CLAIMS.path(), HOSTS.path(), policies.path()]).await?;
+    let places = (0..INFRASTRUCTURE).map(infrastructure);
+    let all: Vec<Value> = places.clone().chain(namespaces).map(|name| json!({"metadata": {"name": name}})).collect();
+    pool.create_all("/api/v1/namespaces", &all).await.context("creating namespaces")?;
+    for place in places {
+        let policy = json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy",
+            "metadata": {"name": "tenants", "namespace": place},
+            "spec": {"hostClaimNamespaces": {"nameMatches": "^tenant-|^flood$"}},
+        });
+        pool.create_all(&within(policies, &place), &[policy]).await.context("creating policies")?;
+    }
+    Ok(())
+}
+
+/// Makes hosts that are inspected and available, as their controller would leave them.
+pub async fn hosts(pool: &Pool, count: u64) -> Result<()> {
+    let now = jiff::Timestamp::now();
+    let plain = |n: usize| seed::host(&infrastructure(n as u64), &format!("host-{n:05}"), &json!(seed::labels(n)));
+    let at = |n: usize| format!("{}/host-{n:05}", within(HOSTS, &infrastructure(n as u64)));
+    let count = usize::try_from(count).context("too many hosts")?;
+    let make = |n: usize| {
+        let body = seed::settled(&plain(n), now).to_string();
+        Ok((Method::POST, within(HOSTS, &infrastructure(n as u64)), Body::Json(body.into())))
+    };
+    pool.many(count, IN_FLIGHT, make).await.context("creating hosts")?;
+    let data = Kind { plural: "hardwaredata", kind: "HardwareData", ..HOSTS };
+    let found = |n: usize| {
+        let host = serde_json::from_value(plain(n)).context("reading a host")?;
+        let mut object = hardware::data(&host, &hardware::of(&host));
+        // The owner would have to be named by its uid, and goes with the whole server anyway.
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("ownerReferences");
+        }
+        Ok((Method::POST, within(data, &infrastructure(n as u64)), Body::Json(object.to_string().into())))
+    };
+    pool.many(count, IN_FLIGHT, found).await.context("creating hardware data")?;
+    let status = |n: usize| {
+        let status = seed::settled(&plain(n), now).get("status").cloned().unwrap_or_default();
+        let body = json!({ "status": status }).to_string();
+        Ok((Method::PATCH, format!("{}/status", at(n)), Body::Merge(body.into())))
+    };
+    pool.many(count, IN_FLIGHT, status).await.context("writing the status of hosts")?;
+    Ok(())
+}
+
+/// Starts the room with its admission webhooks, and waits until the server asks them.
+pub async fn start(stage: &Stage<'_>, server: &Server, pool: &Pool, tenant: &str) -> Result<Subject> {
+    let address = crate::child::free_address()?;
+    let (port, certs) = (port(&address)?, server.cert_dir()?);
+    let flags = [
+        "--controllers=claims".to_owned(),
+        "--webhook-bind-host=127.0.0.1".to_owned(),
+        format!("--webhook-port={port}"),
+        format!("--webhook-cert-dir={}", certs.display()),
+    ];
+    let subject = stage.subject(server, "berth", &flags).await?;
+    let ca = std::fs::read_to_string(certs.join("ca.crt")).context("reading the authority")?;
+    for mut hooks in stage.documents("webhooks").await? {
+        sim::plane::webhooks_by_url(&mut hooks, port, &ca);
+        let kind = hooks.get("kind").and_then(Value::as_str).unwrap_or_default().to_lowercase();
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}s");
+        pool.create_all(&path, &[hooks]).await.context("registering the webhooks")?;
+    }
+    let until = std::time::Instant::now() + stage.patience();
+    loop {
+        let (method, path, body) = create(tenant, "trial", 0);
+        let answer = pool.ok(0, method, &format!("{path}?dryRun=All"), body).await?;
+        let answer: Value = serde_json::from_slice(&answer).context("reading a trial claim")?;
+        if answer.pointer("/metadata/finalizers/0").is_some() {
+            return Ok(subject);
+        }
+        if std::time::Instant::now() > until {
+            bail!("the server does not ask the webhooks: {answer}");
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}

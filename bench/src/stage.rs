@@ -1,0 +1,260 @@
+//! What the scenarios with a command of their own share: their flags, their directory, the process under test.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::Value;
+
+use crate::audit::Tail;
+use crate::ceiling::{self, Ceiling};
+use crate::child::{self, Process};
+use crate::http::probe;
+use crate::proc::{self, Memory};
+use crate::scenario::Shape;
+use crate::server::Server;
+
+/// Flags that every scenario has.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// The program under test.
+    #[arg(long, default_value = "target/release/berth")]
+    pub subject: PathBuf,
+    /// Where the JSON document goes; standard output without it.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Where the tables go as Markdown, with the command that made them.
+    #[arg(long)]
+    pub markdown: Option<PathBuf>,
+    /// Requests of each kind for the ceiling W.
+    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u64).range(10..=100_000))]
+    pub ceiling_requests: u64,
+    /// Silence before memory is read, in seconds.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub silence_seconds: u64,
+    /// How long to wait for a load average of at most 0.5, in seconds.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub load_wait_seconds: u64,
+    /// How long any one thing is waited for before the run is given up, in seconds.
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(5..=86_400))]
+    pub wait_seconds: u64,
+    /// The whole run is given up after this long, in seconds.
+    #[arg(long, default_value_t = 3600, value_parser = clap::value_parser!(u64).range(10..=86_400))]
+    pub time_limit_seconds: u64,
+    /// Where servers keep their data while they run; removed at the end.
+    #[arg(long, default_value = "target/bench")]
+    pub work_dir: PathBuf,
+    /// End with exit code 0 although the machine was busy; the document is marked either way.
+    #[arg(long)]
+    pub allow_disturbed: bool,
+    /// End with exit code 1 when a budget is missed.
+    #[arg(long)]
+    pub gate: bool,
+}
+
+impl Common {
+    /// The most that the whole run may take.
+    pub fn limit(&self) -> Duration {
+        Duration::from_secs(self.time_limit_seconds)
+    }
+}
+
+/// One run: its directory and its clock.
+pub struct Stage<'a> {
+    /// The flags.
+    pub args: &'a Common,
+    /// Load average before anything began, and whether it was too high.
+    pub load: (f64, bool),
+    began: Instant,
+    work: tempfile::TempDir,
+}
+
+impl<'a> Stage<'a> {
+    /// Checks the flags, makes a directory and waits for a quiet machine.
+    pub async fn set(name: &str, args: &'a Common) -> Result<Self> {
+        if !args.subject.is_file() {
+            bail!("--subject {} is not a file", args.subject.display());
+        }
+        std::fs::create_dir_all(&args.work_dir).with_context(|| format!("creating {}", args.work_dir.display()))?;
+        let work = tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(&args.work_dir);
+        let work = work.with_context(|| format!("creating a directory in {}", args.work_dir.display()))?;
+        let began = Instant::now();
+        let load = crate::leg::wait_for_quiet_machine(Duration::from_secs(args.load_wait_seconds)).await?;
+        Ok(Self { args, load, began, work })
+    }
+
+    /// A line for whoever waits.
+    pub fn say(&self, text: &str) {
+        eprintln!("berth-bench: {:>6.1} s: {text}", self.began.elapsed().as_secs_f64());
+    }
+
+    /// Seconds since the run began.
+    pub fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// A file or directory of the run.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.work.path().join(name)
+    }
+
+    /// How long any one thing is waited for.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.args.wait_seconds)
+    }
+
+    /// The same for so many objects, a tenth of a second each.
+    pub fn patience_for(&self, objects: usize) -> Duration {
+        self.patience() + Duration::from_millis(100) * u32::try_from(objects).unwrap_or(u32::MAX)
+    }
+
+    /// What a printing command of the subject writes, such as `crds`.
+    pub async fn documents(&self, command: &str) -> Result<Vec<Value>> {
+        let subject = self.args.subject.display().to_string();
+        let text = child::printed(&[subject, command.to_owned()]).await?;
+        let all: Vec<Value> =
+            serde_saphyr::from_multiple(&text).with_context(|| format!("reading what `{command}` printed"))?;
+        Ok(all.into_iter().flat_map(sim::plane::objects).collect())
+    }
+
+    /// Measures W with objects of this shape, on a server of its own.
+    pub async fn ceiling(&self, definitions: &[Value], shape: &dyn Shape) -> Result<Ceiling> {
+        self.say("measuring W, the ceiling of the server itself");
+        let requests = usize::try_from(self.args.ceiling_requests).context("--ceiling-requests")?;
+        ceiling::measure(&self.path("ceiling"), definitions, shape, 1, requests, Duration::ZERO).await
+    }
+
+    /// Starts the process under test with more flags and waits until it is ready.
+    pub async fn subject(&self, server: &Server, name: &str, flags: &[String]) -> Result<Subject> {
+        self.subject_in(&[], server, name, flags).await
+    }
+
+    /// The same with more variables, each `NAME=value`.
+    pub async fn subject_in(&self, env: &[String], server: &Server, name: &str, flags: &[String]) -> Result<Subject> {
+        let (health, metrics) = (child::free_address()?, child::free_address()?);
+        let mut argv = vec!["env".to_owned()];
+        argv.extend_from_slice(env);
+        argv.extend([self.args.subject.display().to_string(), "run".to_owned()]);
+        let kubeconfig = server.kubeconfig().display().to_string();
+        argv.extend(
+            ["--kubeconfig", &kubeconfig, "--health-addr", &health, "--metrics-bind-address", &metrics]
+                .map(str::to_owned),
+        );
+        argv.extend_from_slice(flags);
+        let mut process = Process::start(name, &argv, &self.path(&format!("{name}.log")))?;
+        let until = process.started + self.patience();
+        while probe(&health, "/readyz").await.ok() != Some(200) {
+            process.alive()?;
+            if Instant::now() > until {
+                bail!("{name} is not ready after {:?}; its log:\n{}", self.patience(), process.log_end());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let ready_ms = process.started.elapsed().as_secs_f64() * 1e3;
+        Ok(Subject { process, ready_ms, metrics })
+    }
+
+    /// Memory after the silence.
+    pub async fn memory(&self, subject: &Subject) -> Result<Memory> {
+        tokio::time::sleep(Duration::from_secs(self.args.silence_seconds)).await;
+        proc::memory(subject.process.pid())
+    }
+}
+
+/// The process under test.
+pub struct Subject {
+    /// The process.
+    pub process: Process,
+    /// Milliseconds from exec until it said that it is ready.
+    pub ready_ms: f64,
+    metrics: String,
+}
+
+impl Subject {
+    /// User and system seconds so far.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        proc::cpu_seconds(self.process.pid())
+    }
+
+    /// The sum of all samples of one of its metrics; labels do not matter.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        let text = crate::http::text(&self.metrics, "/metrics").await?;
+        Ok(sum(&text, name))
+    }
+
+    /// Waits until it has asked the server for nothing but leases for `quiet`, at most `bound`; whether it fell silent.
+    pub async fn silent(&mut self, server: &Server, quiet: Duration, bound: Duration) -> Result<bool> {
+        let mut audit = Tail::at_end(&server.audit_log())?;
+        let (mut last, until) = (Instant::now(), Instant::now() + bound);
+        while last.elapsed() < quiet {
+            if Instant::now() > until {
+                return Ok(false);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            self.process.alive()?;
+            if audit.read()?.iter().any(|r| r.of_subject() && r.verb != "watch" && !r.lease()) {
+                last = Instant::now();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks it to end; ending otherwise than with exit code 0 is an error.
+    pub async fn stop(self) -> Result<()> {
+        let log = self.process.log_end();
+        let (_, status) = self.process.stop(Duration::from_secs(30)).await?;
+        if !status.success() {
+            bail!("after SIGTERM the process ended with {status} instead of exit code 0; its log:\n{log}");
+        }
+        Ok(())
+    }
+}
+
+fn sum(text: &str, name: &str) -> f64 {
+    let samples = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        (rest.starts_with('{') || rest.starts_with(' ')).then(|| rest.rsplit(' ').next())?
+    });
+    samples.filter_map(|value| value.parse::<f64>().ok()).sum()
+}
+
+/// Kibibytes more than at another moment, for each of `count` things.
+pub fn kib_each(more: u64, less: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| (more as f64 - less as f64).max(0.0) / count as f64)
+}
+
+/// The port of an address.
+pub fn port(address: &str) -> Result<u16> {
+    address.rsplit(':').next().and_then(|port| port.parse().ok()).with_context(|| format!("the port of {address}"))
+}
+
+/// Runs something within its time; what it has started ends with it.
+pub async fn bounded<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(limit, work)
+        .await
+        .unwrap_or_else(|_| bail!("given up after {limit:?}; --time-limit-seconds allows more"))
+}
+
+/// Removes a directory of the run early, because disks are small.
+pub fn clear(dir: &Path) -> Result<()> {
+    std::fs::remove_dir_all(dir).with_context(|| format!("removing {}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_of_one_name_are_added_and_longer_names_left_out() {
+        let text = "# TYPE a counter\na_total{x=\"1 2\"} 2\na_total{x=\"3\"} 3.5\na_total_more 9\nb_sum 4\n";
+        assert_eq!((sum(text, "a_total"), sum(text, "b_sum"), sum(text, "c")), (5.5, 4.0, 0.0));
+    }
+
+    #[test]
+    fn nothing_is_divided_by_nothing() {
+        assert_eq!(kib_each(300, 100, 100), Some(2.0));
+        assert_eq!(kib_each(100, 300, 100), Some(0.0));
+        assert_eq!(kib_each(300, 100, 0), None);
+    }
+}

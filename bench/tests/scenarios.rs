@@ -1,0 +1,128 @@
+//! One tiny run of each scenario with the real binary: everything is done, nothing is measured that is worth quoting.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::disallowed_methods, reason = "a test of a measuring tool reads its environment")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+const BENCH: &str = env!("CARGO_BIN_EXE_berth-bench");
+
+/// One API server at a time is enough for a small machine.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The product beside the bench, or a visible notice that something is not built.
+fn subject(test: &str, needs: Result<(), String>) -> Option<PathBuf> {
+    let berth = Path::new(BENCH).with_file_name("berth");
+    let there = if berth.is_file() { Ok(()) } else { Err(format!("{} is not built", berth.display())) };
+    let server = sim::plane::Server::find().map(drop).map_err(|error| error.to_string());
+    match there.and(server).and(needs) {
+        Ok(()) => Some(berth),
+        Err(missing) => {
+            assert!(!sim::plane::required(), "{test}: {missing}");
+            eprintln!("SKIPPED {test}: {missing}");
+            None
+        }
+    }
+}
+
+fn cluster_api() -> Result<(), String> {
+    sim::plane::cluster_api_definitions().map(drop).map_err(|error| error.to_string())
+}
+
+/// Runs a scenario to its document, which must have passed its oracle.
+fn run(berth: &Path, scenario: &str, more: &[&str]) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (work, out, markdown) = (at("work"), at("out.json"), at("out.md"));
+    let ran = Command::new(BENCH)
+        .args([scenario, "--subject", berth.to_str().unwrap(), "--work-dir", &work, "--out", &out])
+        .args(["--markdown", &markdown, "--ceiling-requests=20", "--silence-seconds=0", "--load-wait-seconds=0"])
+        .args(["--wait-seconds=180", "--time-limit-seconds=500", "--allow-disturbed"])
+        .args(more)
+        .output()
+        .expect("the bench starts");
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{told}");
+    let document: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    assert_eq!(document["oracle"], serde_json::json!([]), "{told}");
+    assert_eq!(document["ceilings"].as_array().unwrap().len(), 2);
+    assert!(!document["budgets"].as_array().unwrap().is_empty());
+    let page = std::fs::read_to_string(&markdown).unwrap();
+    assert!(page.contains(&format!("{BENCH} {scenario}")) && page.contains("|---|"), "{page}");
+    assert_eq!(std::fs::read_dir(&work).unwrap().count(), 0, "the work directory is left clean");
+    document
+}
+
+#[test]
+fn claims_get_hosts_hosts_change_hands_and_a_flood_passes() {
+    let Some(berth) = subject("claims_get_hosts_hosts_change_hands_and_a_flood_passes", Ok(())) else { return };
+    let _turn = turn();
+    let flags = [
+        "--sizes=3,10",
+        "--waiting=20",
+        "--churn=10",
+        "--churn-rate=50",
+        "--flood=20",
+        "--others=5",
+        "--others-rate=50",
+    ];
+    let document = run(&berth, "claims", &flags);
+    assert_eq!(document["schema"], "berth-bench/claims/1");
+    for (size, samples) in [("3", 3), ("10", 10)] {
+        let bind = &document["bind"][size];
+        assert_eq!(bind["ms"]["samples"], samples, "{bind}");
+        assert_eq!(bind["conflicts"], 0, "{bind}");
+        assert!(bind["hosts_examined_per_bind"].as_f64().unwrap() >= 1.0, "{bind}");
+        assert!(bind["writes_per_bind"].as_f64().unwrap() >= 3.0, "{bind}");
+        assert_eq!(bind["requests"]["patch baremetalhosts.metal3.io"], samples, "{bind}");
+    }
+    let churn = &document["churn"];
+    assert_eq!(churn["delete_to_free_ms"]["samples"], 10, "{churn}");
+    assert_eq!(churn["free_to_bound_ms"]["samples"], 10, "{churn}");
+    let flood = &document["flood"];
+    for (who, samples) in [("alone_ms", 5), ("beside_ms", 5), ("flood_ms", 20)] {
+        assert_eq!(flood[who]["samples"], samples, "{flood}");
+    }
+    assert!(flood["ratio"].as_f64().unwrap() > 0.0, "{flood}");
+}
+
+#[test]
+fn groups_are_annotated_once_and_a_restart_writes_nothing() {
+    let Some(berth) = subject("groups_are_annotated_once_and_a_restart_writes_nothing", cluster_api()) else { return };
+    let _turn = turn();
+    let flags = ["--sizes=1,12", "--types=5", "--paced=10", "--rate=50", "--late=5", "--late-rate=50"];
+    let document = run(&berth, "capacity", &flags);
+    assert_eq!(document["schema"], "berth-bench/capacity/1");
+    let pages = document["pages"].as_u64().unwrap();
+    for (size, groups) in [("1", 1), ("12", 12)] {
+        let annotate = &document["annotate"][size];
+        assert_eq!(annotate["writes"], groups, "{annotate}");
+        assert_eq!(annotate["cloud_calls"]["DescribeInstanceTypes"], pages, "{annotate}");
+        assert_eq!(annotate["restart"]["writes"], 0, "{annotate}");
+        assert!(annotate["rss_kib"].as_u64().unwrap() > 0, "{annotate}");
+    }
+    assert_eq!(document["paced"]["ms"]["samples"], 10);
+    assert_eq!(document["late"]["ms"]["samples"], 5);
+}
+
+#[test]
+fn clusters_get_addresses_and_hooks_answer() {
+    let Some(berth) = subject("clusters_get_addresses_and_hooks_answer", cluster_api()) else { return };
+    let _turn = turn();
+    let flags = ["--sizes=1,5", "--clusters=10", "--calls=64", "--first-calls=3", "--patch-calls=3"];
+    let document = run(&berth, "vip", &flags);
+    assert_eq!(document["schema"], "berth-bench/vip/2");
+    assert_eq!(document["bring_up"]["5"]["seconds"]["samples"], 5);
+    for connections in ["1", "8", "64"] {
+        let known = &document["known"][connections];
+        assert_eq!((known["ms"]["samples"].as_u64(), known["api_requests"].as_u64()), (Some(64), Some(0)), "{known}");
+    }
+    assert_eq!(document["patches_equal"], true);
+    assert!(document["clusters"].as_u64().unwrap() >= 10 && document["rss_kib"].as_u64().unwrap() > 0);
+}
