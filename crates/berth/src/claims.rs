@@ -120,6 +120,7 @@ pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<List
 /// Adds the defaults and checks of claims, policies, quotas and kinds. Where the room runs, the registry is asked.
 pub fn admit(
     admission: kit::admission::Admission,
+    _: &RunOptions,
     manager: Option<&Manager>,
 ) -> anyhow::Result<kit::admission::Admission> {
     let kinds = manager.map(Manager::feed::<Catalogue>).transpose()?;

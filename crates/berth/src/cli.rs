@@ -13,9 +13,9 @@ use crate::capacity::CapacityOptions;
 use crate::claims::ClaimsOptions;
 use crate::explain::{AboutOptions, ExplainOptions, HostsListOptions, ListOptions, VipsOptions};
 use crate::groups::CapacityListOptions;
-use crate::plan::PlanOptions;
 use crate::hosts::HostsOptions;
 use crate::leaks::LeaksOptions;
+use crate::plan::PlanOptions;
 use crate::vip::VipOptions;
 
 const AFTER: &str = "\

@@ -7,7 +7,9 @@ use aws::credentials::{Ambient, AmbientError, Files};
 use aws::place::{Endpoints, Override};
 use clap::Args;
 use clap::builder::BoolishValueParser;
+use hosts::admit::Ours;
 use hosts::config::Config;
+use kit::admission::Admission;
 use kit::manager::Manager;
 
 use crate::Usage;
@@ -122,6 +124,13 @@ pub fn check(options: &RunOptions) -> Result<(), Usage> {
         Err(error @ AmbientError::Half { .. }) => Err(Usage(error.to_string())),
         _ => Ok(()),
     }
+}
+
+/// Adds the room's defaults and checks. Machines of others, and all of them while the room does not run, are left to who
+/// keeps them.
+pub fn admit(admission: Admission, options: &RunOptions, manager: Option<&Manager>) -> anyhow::Result<Admission> {
+    let ours = Ours { runs: manager.is_some(), watch_filter: options.watch_filter.value() };
+    Ok(hosts::admit::register(admission, &ours))
 }
 
 /// Adds the room.

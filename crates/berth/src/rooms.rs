@@ -25,7 +25,7 @@ pub struct Room {
     /// What its parts do at admission.
     pub webhooks: &'static [&'static [Webhook]],
     /// Adds that; with a manager when the room runs, so that it can look at what it follows anyway.
-    pub admit: fn(Admission, Option<&Manager>) -> anyhow::Result<Admission>,
+    pub admit: fn(Admission, &RunOptions, Option<&Manager>) -> anyhow::Result<Admission>,
 }
 
 /// The rooms of this build.
@@ -36,7 +36,7 @@ pub const BUILT: &[Room] = &[
         mount: vip::mount,
         rights: &[::vip::rights::RIGHTS],
         webhooks: &[],
-        admit: |admission, _| Ok(admission),
+        admit: |admission, _, _| Ok(admission),
     },
     Room {
         name: "claims",
@@ -52,7 +52,7 @@ pub const BUILT: &[Room] = &[
         mount: hosts::mount,
         rights: &[::hosts::rights::RIGHTS],
         webhooks: &[::hosts::admit::WEBHOOKS],
-        admit: |admission, _| Ok(::hosts::admit::register(admission)),
+        admit: hosts::admit,
     },
     Room {
         name: "capacity",
@@ -60,7 +60,7 @@ pub const BUILT: &[Room] = &[
         mount: capacity::mount,
         rights: &[::capacity::rights::RIGHTS],
         webhooks: &[::capacity::admit::WEBHOOKS],
-        admit: |admission, _| Ok(::capacity::admit::register(admission)),
+        admit: |admission, _, _| Ok(::capacity::admit::register(admission)),
     },
 ];
 
@@ -102,10 +102,10 @@ pub fn webhooks() -> impl Iterator<Item = &'static Webhook> {
 }
 
 /// Admission for every room of this build, whichever rooms run: a check does not depend on who acts on the object.
-pub fn admission(manager: &Manager, running: &[&'static Room]) -> anyhow::Result<Admission> {
+pub fn admission(manager: &Manager, options: &RunOptions, running: &[&'static Room]) -> anyhow::Result<Admission> {
     BUILT.iter().try_fold(Admission::new(), |admission, room| {
         let runs = running.iter().any(|other| other.name == room.name);
-        (room.admit)(admission, runs.then_some(manager))
+        (room.admit)(admission, options, runs.then_some(manager))
     })
 }
 
@@ -118,8 +118,8 @@ mod tests {
         let own: Vec<String> = api::own::crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
         let patched = rights().into_iter().filter(|r| r.resources.contains(&"customresourcedefinitions"));
         let named: Vec<&str> = patched.flat_map(|right| right.names.iter().copied()).collect();
-        // Machines on EC2 and clusters on CloudStack may be defined by others, and have no conversion webhook of ours.
-        let foreign = api::own::aws_crds().len() + api::own::anywhere::crds().len();
+        // Machines on EC2 may be defined by others, and have no conversion webhook of ours.
+        let foreign = api::own::aws_crds().len();
         assert_eq!(named, own[..own.len() - foreign]);
     }
 

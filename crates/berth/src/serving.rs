@@ -107,7 +107,7 @@ pub async fn admission(
 ) -> anyhow::Result<()> {
     let listener = Listener {
         options: serve::Options::new("webhooks", address),
-        router: rooms::admission(certificates.manager, running)?.router()?,
+        router: rooms::admission(certificates.manager, certificates.options, running)?.router()?,
         on_failure: Box::new(kit::admission::failure_answer),
         gate: "webhook certificate",
         cert_dir: certificates.options.webhook_cert_dir.clone(),

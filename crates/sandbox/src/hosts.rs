@@ -63,14 +63,12 @@ pub async fn tell(story: &mut Story, world: &mut World, program: &Program, clien
                 pause().await;
             };
             let journal = journal(&machines).await?;
-            if journal["phase"] != "Intended" {
+            let phase = journal.get("phase").and_then(Value::as_str).unwrap_or_default();
+            if phase != "Intended" {
                 bail!("the intent should be all that is stored: {journal}");
             }
             world.kill_operator().await?;
-            Ok((
-                host.id.clone(),
-                format!("{} in {ZONE} is paid for; the machine's journal says {}", host.id, journal["phase"]),
-            ))
+            Ok((host.id.clone(), format!("{} in {ZONE} is paid for; the machine's journal says {phase}", host.id)))
         })
         .await?;
 
@@ -83,7 +81,7 @@ pub async fn tell(story: &mut Story, world: &mut World, program: &Program, clien
                 if owner.data.pointer("/status/initialization/infrastructureProvisioned") == Some(&json!(true)) {
                     break machines.get(NAME).await.context("reading the AWSMachine")?;
                 }
-                patience(begun, || format!("the Machine says {}", owner.data["status"]["initialization"]))?;
+                patience(begun, || format!("the Machine says {:?}", owner.data.pointer("/status/initialization")))?;
                 pause().await;
             };
             let cloud = world.cloud()?;
@@ -156,8 +154,10 @@ async fn make(client: &Client, cloud: &ec2::Handle) -> Result<()> {
     };
     let reference = |kind: &str| json!({"apiGroup": INFRASTRUCTURE, "kind": kind, "name": NAME});
     // The network is its administrator's, so a machine is in the groups that it names.
-    let mut network = meta.clone();
-    network["annotations"] = json!({"cluster.x-k8s.io/managed-by": "the-demo"});
+    let network = json!({
+        "name": NAME, "namespace": NAMESPACE, "labels": {"cluster.x-k8s.io/cluster-name": NAME},
+        "annotations": {"cluster.x-k8s.io/managed-by": "the-demo"},
+    });
     let network = infrastructure(
         "AWSCluster",
         &network,

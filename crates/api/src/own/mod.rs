@@ -53,9 +53,10 @@ const MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";
 /// Label on a definition: the provider that clusterctl counts it to.
 const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
 
-/// The definitions of all our kinds, last those whose own providers may define them instead.
+/// The definitions of all kinds that a room of this build serves, last those whose own providers may define them instead.
+/// Those of [`anywhere`] are not among them: nobody would act on what is applied.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    berth_crds().into_iter().chain(anywhere::crds()).chain(aws_crds()).collect()
+    berth_crds().into_iter().chain(aws_crds()).collect()
 }
 
 /// The definitions of the kinds that nobody else serves, in alphabetical order of their names.

@@ -23,7 +23,7 @@ fn walk(check: &mut impl FnMut(&str, &Value)) {
         }
     }
     let mut seen = 0;
-    for crd in crds() {
+    for crd in crds().into_iter().chain(anywhere::crds()) {
         let crd = serde_json::to_value(crd).unwrap();
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
         for version in crd["spec"]["versions"].as_array().unwrap() {

@@ -1,7 +1,6 @@
 //! Whether the room `claims` stands on firm ground: hosts, the rules that give them away, and nobody else who does.
 
 use api::key::ObjectKey;
-use api::meta::View;
 use api::own::BAREMETAL;
 use api::raw::{HostClaim, HostClaimQuota, HostDeployPolicy};
 use api::reasons::{ACCEPTED, READY};
@@ -9,7 +8,6 @@ use api::views::BareMetalHost;
 use claims::facts::{ClaimFacts, PolicyFacts, QuotaFacts};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
-use serde::de::DeserializeOwned;
 
 use super::{Check, OURS, list, some};
 
@@ -97,6 +95,7 @@ fn failing<'c>(conditions: &'c [Condition], type_: &str) -> Option<&'c Condition
 mod tests {
     use super::super::Level;
     use super::*;
+    use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
     fn object<K: DeserializeOwned>(name: &str, conditions: &Value) -> K {

@@ -159,7 +159,7 @@ mod tests {
 
     fn machine(name: &str, more: &serde_json::Value) -> (ObjectKey, MachineFacts) {
         let plain = json!({"metadata": {"namespace": "team-a", "name": name}, "spec": {"instanceType": "m5.large"}});
-        let machine: AWSMachine = serde_json::from_value(sim::dock::objects::merged(plain, &more)).unwrap();
+        let machine: AWSMachine = serde_json::from_value(sim::dock::objects::merged(plain, more)).unwrap();
         (ObjectKey::of(&machine), MachineFacts::of(machine))
     }
 

@@ -112,7 +112,9 @@ async fn again(
         let (still, kept): (Vec<Row>, Vec<Row>) = rows
             .into_iter()
             .filter(|row| found.contains(row.host.as_str()))
-            .inspect(|row| drop(missing.remove(row.host.as_str())))
+            .inspect(|row| {
+                missing.remove(row.host.as_str());
+            })
             .partition(|row| row.whose == Whose::Nobody);
         outcomes.extend(kept.into_iter().map(|row| Outcome {
             host: row.host,
