@@ -45,7 +45,7 @@ async fn wrong_keys_are_definitive_asked_once_and_never_shown() {
     {
         let client = client_with(options(), &secret(&sim.endpoint, "admin-canary-key", "admin-canary-secret"));
         sim.rotate("admin", "admin-canary-key", "admin-canary-secret");
-        sim.script(Fault::raw("listZones", 431, &body.replace("canary", "admin-canary")));
+        sim.script(Fault::raw("listZones", 431, &body.replace("canary", "admin-canary")).forever());
         let error = client.list_zones(None).await.unwrap_err();
         assert!(!format!("{error:?} {}", chain(&error)).contains("canary"), "{error:?}");
         sim.clear_script();
