@@ -50,13 +50,13 @@ pub struct HostsOptions {
     pub describe_interval: Duration,
 
     #[command(flatten)]
-    pub unbuilt: Unbuilt,
+    pub replaced: Replaced,
 }
 
 /// Flags of the provider that this room replaces, for which there is another one here: refused by name, so that nobody
 /// believes they did something.
 #[derive(Args, Debug)]
-pub struct Unbuilt {
+pub struct Replaced {
     #[arg(long, hide = true, default_value = "")]
     pub awsmachine_concurrency: String,
     #[arg(long, hide = true, default_value = "")]
@@ -65,7 +65,7 @@ pub struct Unbuilt {
     pub remediate_failed_hosts: String,
 }
 
-impl Unbuilt {
+impl Replaced {
     fn refused(&self) -> Option<String> {
         let flags = [
             (&self.awsmachine_concurrency, "--awsmachine-concurrency: give --workers, which holds for every room"),
@@ -111,7 +111,7 @@ fn some(time: Duration) -> Option<Duration> {
 
 /// Checks the flags of the room.
 pub fn check(options: &RunOptions) -> Result<(), Usage> {
-    if let Some(words) = options.hosts.unbuilt.refused() {
+    if let Some(words) = options.hosts.replaced.refused() {
         return Err(Usage(words));
     }
     if options.hosts.release_orphans && options.hosts.orphan_interval.is_zero() {
