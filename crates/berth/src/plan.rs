@@ -300,6 +300,6 @@ spec:
     fn the_document_for_programs() {
         let old = files("1.31", "large", 2, "172.16.0.5");
         let plans = plan(&files("1.31", "huge", 3, "172.16.0.5"), Some(&old), &Terms::default(), &Settings::default());
-        insta::assert_json_snapshot!(Plans { items: &plans });
+        insta::assert_snapshot!(serde_json::to_string_pretty(&Plans { items: &plans }).unwrap());
     }
 }
