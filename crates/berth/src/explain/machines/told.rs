@@ -81,13 +81,12 @@ impl Told {
             Gate::Refused(obstacle) => (Level::Problem, obstacle.message),
             Gate::Delete => match worst(Level::Problem) {
                 Some(message) => (Level::Problem, format!("it is being deleted and stays: {message}")),
-                None => (
-                    Level::Waiting,
-                    worst(Level::Waiting).map_or_else(
-                        || "it is being deleted".to_owned(),
-                        |message| format!("it is being deleted: {message}"),
-                    ),
-                ),
+                None => {
+                    // The hosts go last, so what they wait for is what the machine waits for.
+                    let waits = said.iter().rev().find(|said| said.level == Level::Waiting);
+                    let why = waits.map(|said| format!(": {}", said.message)).unwrap_or_default();
+                    (Level::Waiting, format!("it is being deleted{why}"))
+                }
             },
             Gate::Go => match (worst(Level::Problem), worst(Level::Waiting)) {
                 (Some(message), _) => (Level::Problem, message),
@@ -173,12 +172,11 @@ impl Told {
 
     fn next(&self) -> Vec<Next> {
         let by = "hosts";
-        let thought = think(&self.snapshot);
-        let mut next: Vec<Next> = thought.steps.iter().filter_map(words).map(|what| Next { by, what }).collect();
-        if next.is_empty() && !self.looked && matches!(gate(&self.snapshot), Gate::Go | Gate::Delete) {
-            next.push(Next { by, what: "asks EC2 and goes on from there; --lookup asks it now".to_owned() });
+        // What it would do depends on what EC2 shows; the times in its plan are those of a look that did not happen.
+        if !self.looked && matches!(self.snapshot.sky, Sky::Clouded(_)) {
+            return vec![Next { by, what: "asks EC2 and goes on from there; --lookup asks it now".to_owned() }];
         }
-        next
+        think(&self.snapshot).steps.iter().filter_map(words).map(|what| Next { by, what }).collect()
     }
 
     fn fixes(&self, said: &[Said]) -> Vec<Fix> {
