@@ -150,6 +150,8 @@ impl Corner {
         options.settings.delays =
             Delays { allocate: now, launch: now, shut_down: now, vacate: now, ..options.settings.delays };
         options.settings.host_quota = 20;
+        // Ids are unique among all accounts; equal seeds would give every account the same ones.
+        options.seed = namespace.bytes().fold(1, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
         let ec2 = ec2::start(options).await.expect("the simulator starts");
         let health = plane::free_port().expect("a free port");
         world.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await;
