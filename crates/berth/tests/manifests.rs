@@ -302,7 +302,7 @@ fn registered(dir: &Path, found: &mut BTreeSet<String>) {
             registered(&path, found);
         } else if path.extension().is_some_and(|e| e == "rs") {
             let source = std::fs::read_to_string(&path).unwrap();
-            for prefix in ["\"vip_", "\"serve_", "\"capacity_", "\"aws_"] {
+            for prefix in ["\"vip_", "\"serve_", "\"hosts_", "\"capacity_", "\"aws_"] {
                 let names = source.split(prefix).skip(1).filter_map(|rest| rest.split('"').next());
                 for name in names {
                     match name.strip_suffix("{name}") {
@@ -320,7 +320,7 @@ fn registered(dir: &Path, found: &mut BTreeSet<String>) {
 #[test]
 fn alerts_and_docs_speak_of_metrics_that_exist_and_docs_of_all() {
     let mut exist = BTreeSet::new();
-    for dir in ["crates/kit/src", "crates/aws/src", "crates/vip/src", "crates/capacity/src"] {
+    for dir in ["crates/kit/src", "crates/aws/src", "crates/vip/src", "crates/hosts/src", "crates/capacity/src"] {
         registered(&root().join(dir), &mut exist);
     }
     let known = |name: &str| {
@@ -328,7 +328,11 @@ fn alerts_and_docs_speak_of_metrics_that_exist_and_docs_of_all() {
         exist.contains(name) || name.strip_suffix("_total").is_some_and(|name| exist.contains(name))
     };
     let alerts = read("chart/files/alerts.yaml");
-    let pages = [("vip_", read("book/src/vip/operating.md")), ("capacity_", read("book/src/capacity/tutorial.md"))];
+    let pages = [
+        ("vip_", read("book/src/vip/operating.md")),
+        ("hosts_", read("book/src/hosts/operating.md")),
+        ("capacity_", read("book/src/capacity/tutorial.md")),
+    ];
     let page: String = pages.iter().map(|(_, page)| page.as_str()).collect();
     let mut seen = 0;
     for name in words(&alerts, "berth_").into_iter().chain(words(&page, "berth_")) {

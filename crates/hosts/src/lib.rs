@@ -32,7 +32,6 @@ pub mod explain;
 pub mod facts;
 pub mod groups;
 pub mod guard;
-pub mod gzip;
 pub mod iam;
 mod identity;
 pub mod journal;

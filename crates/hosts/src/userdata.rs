@@ -1,11 +1,13 @@
 //! The data that makes a node of an instance, as it is sent.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 
 use api::own::{AWSMachineSpec, IgnitionStorage};
+use flate2::Compression;
+use flate2::read::GzEncoder;
 use kit::secret::Secret;
 
-use crate::gzip::gzip;
 use crate::obstacle::{About, Obstacle};
 
 /// What EC2 takes at most, before it is encoded.
@@ -39,12 +41,20 @@ pub fn prepare(secret: &BTreeMap<String, Vec<u8>>, spec: &AWSMachineSpec) -> Res
             ));
         }
     }
-    let bytes = if spec.compresses_user_data() { gzip(value) } else { value.clone() };
+    let bytes = if spec.compresses_user_data() { gzip(value)? } else { value.clone() };
     if bytes.len() > LIMIT {
         let message = format!("the user data have {} bytes, and EC2 takes {LIMIT}", bytes.len());
         return Err(Obstacle::terminal(About::Instance, message));
     }
     Ok(Secret::from(bytes))
+}
+
+/// Compressed, and byte-equal for equal input: a launch that is asked for again must be the same request.
+fn gzip(data: &[u8]) -> Result<Vec<u8>, Obstacle> {
+    let mut packed = Vec::new();
+    let failed = |error| Obstacle::terminal(About::Instance, format!("the user data cannot be compressed: {error}"));
+    GzEncoder::new(data, Compression::best()).read_to_end(&mut packed).map_err(failed)?;
+    Ok(packed)
 }
 
 #[cfg(test)]
@@ -76,7 +86,11 @@ mod tests {
         let error = prepare(&secret(&long, None), &spec).unwrap_err();
         assert!(error.class == Class::Terminal && error.message.contains("163840 bytes"), "{error:?}");
         spec.uncompressed_user_data = Some(false);
-        assert!(bytes(prepare(&secret(&long, None), &spec)).starts_with(&[0x1f, 0x8b, 8]));
+        let packed = bytes(prepare(&secret(&long, None), &spec));
+        assert_eq!(packed, bytes(prepare(&secret(&long, None), &spec)));
+        let mut back = Vec::new();
+        flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut back).unwrap();
+        assert_eq!(back, long);
         assert_eq!(bytes(prepare(&secret(&vec![b'a'; LIMIT], None), &AWSMachineSpec::default())).len(), LIMIT);
     }
 

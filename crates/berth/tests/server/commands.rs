@@ -38,7 +38,6 @@ fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
         (&["run", "--allocation-wait", "26s"], &["--allocation-wait", "26s", "25s"]),
         (&["run", "--missing-pool-policy", "maybe"], &["--missing-pool-policy", "maybe", "ignore"]),
         (&["run", "--hold-addresses"], &["--hold-addresses", "not built yet"]),
-        (&["run", "--preallocate-unowned=true"], &["--preallocate-unowned", "not built yet"]),
         (&["run", "--extra-pool-kinds", "A.v1.b"], &["--extra-pool-kinds", "not built yet"]),
         (&["run", "--kubeconfig", "no/such/file"], &["--kubeconfig", "no/such/file"]),
         (&["doctor", "--kubeconfig", "no/such/file"], &["--kubeconfig", "no/such/file"]),

@@ -64,7 +64,9 @@ async fn the_generated_rules_are_enough_and_each_is_used() {
     let granted: BTreeSet<_> = [everywhere, here].into_iter().flat_map(granted).collect();
     assert!(granted.len() >= 8, "{granted:?}");
     // What these rooms may do is used where they have something to do.
-    let elsewhere: BTreeSet<(String, String)> = [vip::rights::RIGHTS, claims::rights::RIGHTS, capacity::rights::RIGHTS]
+    let rooms =
+        [vip::rights::RIGHTS, claims::rights::RIGHTS, hosts::rights::RIGHTS, capacity::rights::RIGHTS];
+    let elsewhere: BTreeSet<(String, String)> = rooms
         .into_iter()
         .flatten()
         .flat_map(|right| right.resources.iter().map(|resource| (right.group.to_owned(), (*resource).to_owned())))
