@@ -30,7 +30,7 @@ async fn kinds_may_come_after_the_operator_and_a_judged_kind_costs_no_more_write
     world.create_kind("late").await;
     world.judged("late", "False", "HeartbeatMissing").await;
     let event = world.event("late", "HeartbeatMissing").await;
-    assert_eq!(event.reporting_controller.as_deref(), Some("berth-claims"));
+    assert_eq!(event.reporting_controller.as_deref(), Some("berth-claims-kinds"));
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     world.heartbeat("late").await;
     world.judged("late", "True", "ControllerAlive").await;
