@@ -46,7 +46,6 @@ checks:
 	@$(STEP) "build" cargo build --locked --workspace --bins --quiet
 	@$(STEP) "build tests" cargo test --locked --workspace --no-run --quiet
 	@$(STEP) "tests" env BERTH_REQUIRE_SERVER=1 cargo test --locked --workspace --quiet
-	@$(STEP) "CloudStack simulator and Apache's Go client" hack/foreign-cloudstack go
 	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
 	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check
 	@$(STEP) "webhooks are current" $(TARGET)/debug/berth webhooks --check
