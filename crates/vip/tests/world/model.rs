@@ -539,12 +539,13 @@ async fn until(model: &Model, around: &mut JoinSet<()>, time: Duration) -> Resul
 /// Every cluster that nobody broke is rendered, with what it should have.
 fn ended_well(model: &Model) -> Result<(), String> {
     for cluster in model.server.list(CLUSTERS, NS) {
-        // An address that nothing protected any more may have been given to somebody else, who then waits for a person.
+        // An address that nothing protected any more may have been given to somebody else, who then waits for a person;
+        // and whoever chose the endpoint of another cluster waits until a person chooses again.
         let taken = model.server.list(CLUSTERS, NS).into_iter().any(|other| {
             let vip = held(&model.server, &cluster, "vip-cp-");
-            uid(&other) != uid(&cluster)
-                && vip.as_deref() == Some(host(&other))
-                && model.deeds().unprotected.contains(uid(&other))
+            let given = vip.as_deref() == Some(host(&other)) && model.deeds().unprotected.contains(uid(&other));
+            let chosen = host(&cluster) == host(&other) && model.deeds().manual.contains(uid(&cluster));
+            uid(&other) != uid(&cluster) && (given || chosen)
         });
         if taken
             || model.deeds().unprotected.contains(uid(&cluster))
