@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use api::key::ObjectKey;
-use kit::feed::{Feed, Project};
 use kit::queue::{Priority, Work};
 
 use crate::facts::{World, place_value};
@@ -45,15 +44,9 @@ pub fn machines(world: &World, work: &Queue) {
             cluster(&all, &queue, &key.to_string());
         }
     });
-    everybody(&world.controllers, world, work);
-    everybody(&world.statics, world, work);
-    everybody(&world.roles, world, work);
-}
-
-/// An identity may be anybody's, and changes rarely.
-fn everybody<P: Project>(feed: &Feed<P>, world: &World, work: &Queue) {
     let (all, queue) = (world.clone(), Arc::clone(work));
-    feed.observe(move |_| {
+    // An identity may be anybody's, and changes rarely.
+    world.identities.observe(move || {
         for key in all.machines.keys(|_| true) {
             queue.add_now(key, Priority::Background);
         }

@@ -101,7 +101,7 @@ impl IdentityFeeds {
         self.spaces.settled().await;
     }
 
-    /// Tells when an identity, or the labels of a namespace, changed: anybody may be served by it.
+    /// Tells when an identity, or the labels of a namespace that was there, changed: anybody may be served by it.
     pub fn observe(&self, changed: impl Fn() + Clone + Send + Sync + 'static) {
         fn each<P: Project>(feed: &Feed<P>, changed: impl Fn() + Send + Sync + 'static) {
             feed.observe(move |_| changed());
@@ -109,7 +109,13 @@ impl IdentityFeeds {
         each(&self.controllers, changed.clone());
         each(&self.statics, changed.clone());
         each(&self.roles, changed.clone());
-        each(&self.spaces, changed);
+        self.spaces.observe(move |delta| {
+            if let (Some(old), Some(new)) = (&delta.old, &delta.new)
+                && old != new
+            {
+                changed();
+            }
+        });
     }
 
     /// Follows the identity of a cluster in a namespace.

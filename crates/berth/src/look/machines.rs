@@ -6,6 +6,7 @@ use api::key::ObjectKey;
 use api::meta::View;
 use api::raw::AWSMachine;
 use api::views::{AWSCluster, AwsIdentityRef};
+use aws::identity::{IdentityFeeds, IdentityLists};
 use kit::clock::Clock;
 use kit::explain::Extent;
 use kit::feed::{Feed, Project};
@@ -52,15 +53,19 @@ pub async fn machine(
         networks.iter_mut().for_each(|network| network.spec.identity_ref = None);
     }
     let clock = Clock::system();
+    let lists = IdentityLists {
+        controllers: keep(reader.read().await?, &mut unseen),
+        statics: keep(reader.read().await?, &mut unseen),
+        roles: keep(reader.read().await?, &mut unseen),
+        spaces: keep(reader.read().await?, &mut unseen),
+    };
     let world = World {
         machines: feed(&clock, machines.items),
         owners: feed(&clock, keep(reader.read().await?, &mut unseen)),
         clusters: feed(&clock, keep(reader.read().await?, &mut unseen)),
         clouds: feed(&clock, networks),
-        controllers: feed(&clock, keep(reader.read().await?, &mut unseen)),
-        statics: feed(&clock, keep(reader.read().await?, &mut unseen)),
-        roles: feed(&clock, keep(reader.read().await?, &mut unseen)),
-        spaces: feed(&clock, keep(reader.read().await?, &mut unseen)),
+        spaces: feed(&clock, lists.spaces.clone()),
+        identities: IdentityFeeds::of(lists, &clock),
     };
     Ok(Surroundings { world, identities, unseen })
 }

@@ -1,14 +1,9 @@
-//! What stands around a machine: its Machine, its Cluster, identities and namespaces.
-
-use std::collections::BTreeMap;
+//! What stands around a machine: its Machine, its Cluster and namespaces.
 
 use api::key::ObjectKey;
 use api::names::CLUSTER_NAME_LABEL;
 use api::names::hosts::CONTROL_PLANE_LABEL;
-use api::views::{
-    AWSClusterControllerIdentity, AWSClusterRoleIdentity, AWSClusterStaticIdentity, Cluster, Machine, Namespace,
-    ObjectRef,
-};
+use api::views::{Cluster, Machine, Namespace, ObjectRef};
 use kit::feed::Project;
 
 /// Machines of Cluster API.
@@ -96,8 +91,6 @@ pub struct Spaces;
 pub struct SpaceFacts {
     /// The server's unique id.
     pub uid: Box<str>,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
 }
 
 impl Project for Spaces {
@@ -105,35 +98,6 @@ impl Project for Spaces {
     type Slim = SpaceFacts;
 
     fn slim(source: Namespace) -> SpaceFacts {
-        SpaceFacts {
-            uid: source.metadata.uid.unwrap_or_default().into(),
-            labels: source.metadata.labels.unwrap_or_default(),
-        }
+        SpaceFacts { uid: source.metadata.uid.unwrap_or_default().into() }
     }
-}
-
-/// Keeps a kind as it is viewed: there are few of them.
-macro_rules! whole {
-    ($($(#[$doc:meta])* $ty:ident = $source:ty;)*) => {$(
-        $(#[$doc])*
-        pub struct $ty;
-
-        impl Project for $ty {
-            type Source = $source;
-            type Slim = $source;
-
-            fn slim(source: $source) -> $source {
-                source
-            }
-        }
-    )*};
-}
-
-whole! {
-    /// Identities: the controller's own.
-    ControllerIdentities = AWSClusterControllerIdentity;
-    /// Identities: keys in a secret.
-    StaticIdentities = AWSClusterStaticIdentity;
-    /// Identities: roles.
-    RoleIdentities = AWSClusterRoleIdentity;
 }

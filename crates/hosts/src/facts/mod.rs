@@ -4,13 +4,11 @@ mod around;
 mod cloud;
 mod machine;
 
+use aws::identity::IdentityFeeds;
 use kit::feed::{Feed, Phase};
 use kit::manager::{self, Manager};
 
-pub use around::{
-    ClusterFacts, Clusters, ControllerIdentities, OwnerFacts, Owners, RoleIdentities, SpaceFacts, Spaces,
-    StaticIdentities, place_value,
-};
+pub use around::{ClusterFacts, Clusters, OwnerFacts, Owners, SpaceFacts, Spaces, place_value};
 pub use cloud::{CloudFacts, Clouds, SubnetFacts};
 pub use machine::{MachineFacts, Machines};
 
@@ -28,12 +26,8 @@ pub struct World {
     pub clusters: Feed<Clusters>,
     /// Clusters on EC2.
     pub clouds: Feed<Clouds>,
-    /// Identities: the controller's own.
-    pub controllers: Feed<ControllerIdentities>,
-    /// Identities: keys.
-    pub statics: Feed<StaticIdentities>,
-    /// Identities: roles.
-    pub roles: Feed<RoleIdentities>,
+    /// As whom EC2 may be called.
+    pub identities: IdentityFeeds,
     /// Namespaces.
     pub spaces: Feed<Spaces>,
 }
@@ -49,9 +43,7 @@ impl World {
             owners: manager.feed()?,
             clusters: manager.feed()?,
             clouds: manager.feed()?,
-            controllers: manager.feed()?,
-            statics: manager.feed()?,
-            roles: manager.feed()?,
+            identities: IdentityFeeds::follow(manager)?,
             spaces: manager.feed()?,
         })
     }
@@ -62,9 +54,7 @@ impl World {
         self.owners.settled().await;
         self.clusters.settled().await;
         self.clouds.settled().await;
-        self.controllers.settled().await;
-        self.statics.settled().await;
-        self.roles.settled().await;
+        self.identities.settled().await;
         self.spaces.settled().await;
     }
 

@@ -4,6 +4,7 @@ use ::hosts::config::Config;
 use ::hosts::facts::World;
 use ::hosts::snapshot::{Sight, Sky};
 use api::key::ObjectKey;
+use aws::identity::{IdentityFeeds, IdentityLists};
 use kit::clock::Clock;
 use kit::feed::{Feed, Project};
 use kit::kinds::Kind;
@@ -65,9 +66,7 @@ async fn told(machine: Value) -> Told {
         owners: feed(vec![owner]),
         clusters: feed(vec![cluster]),
         clouds: feed(vec![network]),
-        controllers: feed(vec![]),
-        statics: feed(vec![]),
-        roles: feed(vec![]),
+        identities: IdentityFeeds::of(IdentityLists::default(), &Clock::system()),
         spaces: feed(vec![]),
     };
     let client = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
