@@ -6,10 +6,11 @@
 //! * [`raw`]: our own kinds as they are received, unread.
 //! * [`names`]: identifiers, parsed once where they enter the program; labels, finalizers, field managers.
 //! * [`reasons`]: condition types and reasons, each with its meaning and its place in the book.
-//! * [`meta`], [`key`], [`status`]: object metadata without its bulk, object keys, conditions.
+//! * [`meta`], [`key`], [`status`], [`duration`]: object metadata without its bulk, object keys, conditions, durations.
 //!
 //! Nothing here is asynchronous and nothing talks to a server.
 
+pub mod duration;
 pub mod key;
 pub mod meta;
 pub mod names;

@@ -3,6 +3,7 @@
 pub mod claims;
 pub mod clusters;
 pub mod hosts;
+pub mod machines;
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,6 +25,9 @@ pub const HOSTS_PREFIX: &str = "hosts.berth.dev";
 pub const CAPACITY_PREFIX: &str = "capacity.berth.dev";
 /// Prefix of labels, annotations and finalizers about CloudStack clusters.
 pub const CLUSTERS_PREFIX: &str = "clusters.berth.dev";
+
+/// Prefix of annotations about Metal3 machines and clusters.
+pub const MACHINES_PREFIX: &str = "machines.berth.dev";
 
 /// Label on every object we create: what it belongs to, with the value [`PRODUCT`].
 pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";

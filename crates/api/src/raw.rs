@@ -45,3 +45,55 @@ raw! {
     /// An AWSMachine.
     AWSMachine, "lean_meta", group: crate::views::INFRASTRUCTURE_GROUP, version: "v1beta2", plural: "awsmachines", scope: Namespaced
 }
+raw! {
+    /// A Cluster of EKS Anywhere.
+    Cluster, "lean_meta", group: crate::names::clusters::GROUP, version: "v1alpha1", plural: "clusters", scope: Namespaced
+}
+raw! {
+    /// A CloudStackDatacenterConfig.
+    CloudStackDatacenterConfig, "lean_meta", group: crate::names::clusters::GROUP, version: "v1alpha1", plural: "cloudstackdatacenterconfigs", scope: Namespaced
+}
+raw! {
+    /// A CloudStackMachineConfig.
+    CloudStackMachineConfig, "lean_meta", group: crate::names::clusters::GROUP, version: "v1alpha1", plural: "cloudstackmachineconfigs", scope: Namespaced
+}
+raw! {
+    /// An OIDCConfig.
+    OIDCConfig, "lean_meta", group: crate::names::clusters::GROUP, version: "v1alpha1", plural: "oidcconfigs", scope: Namespaced
+}
+raw! {
+    /// An AWSIamConfig.
+    AWSIamConfig, "lean_meta", group: crate::names::clusters::GROUP, version: "v1alpha1", plural: "awsiamconfigs", scope: Namespaced
+}
+raw! {
+    /// A Bundles object.
+    Bundles, "lean_meta", group: crate::names::clusters::GROUP, version: "v1alpha1", plural: "bundles", scope: Namespaced
+}
+raw! {
+    /// An EKSARelease.
+    EKSARelease, "lean_meta", group: crate::names::clusters::GROUP, version: "v1alpha1", plural: "eksareleases", scope: Namespaced
+}
+raw! {
+    /// A Metal3DataTemplate.
+    Metal3DataTemplate, "lean_meta", group: crate::views::INFRASTRUCTURE_GROUP, version: "v1beta2", plural: "metal3datatemplates", scope: Namespaced
+}
+raw! {
+    /// A Metal3DataClaim.
+    Metal3DataClaim, "lean_meta", group: crate::views::INFRASTRUCTURE_GROUP, version: "v1beta2", plural: "metal3dataclaims", scope: Namespaced
+}
+raw! {
+    /// A Metal3Data.
+    Metal3Data, "lean_meta", group: crate::views::INFRASTRUCTURE_GROUP, version: "v1beta2", plural: "metal3datas", scope: Namespaced
+}
+raw! {
+    /// A Metal3Remediation.
+    Metal3Remediation, "lean_meta", group: crate::views::INFRASTRUCTURE_GROUP, version: "v1beta2", plural: "metal3remediations", scope: Namespaced
+}
+raw! {
+    /// A Metal3Machine.
+    Metal3Machine, "lean_meta", group: crate::views::INFRASTRUCTURE_GROUP, version: "v1beta2", plural: "metal3machines", scope: Namespaced
+}
+raw! {
+    /// A Metal3Cluster; its metadata says who manages its status.
+    Metal3Cluster, "managed_meta", group: crate::views::INFRASTRUCTURE_GROUP, version: "v1beta2", plural: "metal3clusters", scope: Namespaced
+}

@@ -58,6 +58,7 @@ pub fn all() -> Vec<Entry> {
     all.extend(capacity::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(hosts::Reason::ALL.iter().map(|r| r.entry()));
     all.extend(clusters::Reason::ALL.iter().map(|r| r.entry()));
+    all.extend(machines::Reason::ALL.iter().map(|r| r.entry()));
     all
 }
 
@@ -166,6 +167,16 @@ pub mod claims {
             "The claim is paused and its host could not be paused with it.";
         PauseAnnotationRemoveFailed, "pauseannotationremovefailed",
             "The claim is not paused any more and its host could not be set going again.";
+        MachineAssociated, "machineassociated",
+            "The claim has a machine of its kind.";
+        NoMachine, "nomachine",
+            "There is no machine of the claim's kind yet.";
+        InvalidArguments, "invalidarguments",
+            "The arguments of the claim, or what they name, cannot be used, so no machine is made.";
+        IdentityUnusable, "identityunusable",
+            "The credentials that the claim names cannot be used, so its platform is not asked.";
+        PlatformError, "platformerror",
+            "The platform of the claim's kind refused or failed; it is asked again.";
         NoControllerForKind, "nocontrollerforkind",
             "No running controller serves the claim's kind, so nobody acts on the claim.";
         // Synchronized
@@ -184,7 +195,7 @@ pub mod claims {
         ImageChangeNotSupported, "imagechangenotsupported",
             "The claim asks for another image than the host has, and a deployed host is not deployed over.";
         ImageNotAllowed, "imagenotallowed",
-            "No policy that admits the claim allows the url of its image.";
+            "No policy that admits the claim allows the url of its image or of its checksum, or nothing may be fetched from there at all.";
         CustomDeployNotAllowed, "customdeploynotallowed",
             "No policy that admits the claim allows deploy methods of the site.";
         CleaningOverrideNotAllowed, "cleaningoverridenotallowed",
@@ -240,6 +251,8 @@ pub mod claims {
             "Claim and host are in different namespaces, so they cannot be moved to another cluster.";
         NotPausedYet, "notpausedyet",
             "The move waits until the cluster is paused and the host's status is saved.";
+        MachineKnownByClaim, "machineknownbyclaim",
+            "The machine is known by the uid of its claim, which another cluster would not keep, so the claim cannot be moved.";
         // Ready
         Ready, "ready",
             "The claim has all it asks for.";
@@ -297,6 +310,10 @@ pub mod claims {
             "The host was told to reboot.";
         RebootDeferred, "rebootdeferred",
             "A reboot was asked for and happens once the machine is provisioned.";
+        TooManyReboots, "toomanyreboots",
+            "The claim holds more reboots than are passed on to a host.";
+        SelectorIgnored, "selectorignored",
+            "The claim selects hosts by labels, and machines of its kind are made instead of selected.";
         RebootUnsupported, "rebootunsupported",
             "A reboot was asked for and the kind cannot do it; the annotation was removed.";
         DetachNotAllowed, "detachnotallowed",
@@ -391,7 +408,7 @@ pub mod hosts {
         Deleted, "deleted",
             "The instance is gone.";
         InstanceNotFound, "instancenotfound",
-            "EC2 does not know the instance any more, and no second one is started in its place.";
+            "EC2 does not know the instance any more, or not as this machine's, and no second one is started in its place.";
         // DedicatedHostReady
         HostAvailable, "hostavailable",
             "The dedicated host can be used.";
@@ -414,7 +431,7 @@ pub mod hosts {
         HostLost, "hostlost",
             "The host is gone, and somebody else released it.";
         HostMismatch, "hostmismatch",
-            "The instance runs on a host that was not allocated for it.";
+            "The machine or its instance points at a host that is not provably this machine's.";
         // DedicatedHostRelease
         WaitingForInstanceTermination, "waitingforinstancetermination",
             "The hosts wait until the instance is gone.";
@@ -481,6 +498,7 @@ pub mod hosts {
     } }
 }
 pub mod clusters;
+pub mod machines;
 
 #[cfg(test)]
 mod tests {
@@ -505,6 +523,7 @@ mod tests {
             capacity::Reason::ALL.len(),
             hosts::Reason::ALL.len(),
             clusters::Reason::ALL.len(),
+            machines::Reason::ALL.len(),
         ];
         assert_eq!(anchors.len(), rooms.iter().sum::<usize>());
     }

@@ -33,6 +33,9 @@ impl Pace {
 /// A server may ask for more than [`Pace::longest`], but not for more than this: a broken `Retry-After` must not park a key for ever.
 pub const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
+/// So many looks in a row at a view that is behind are taken for a race that is about to end.
+pub const RACES: u32 = 10;
+
 /// More failing keys than this are not told apart: each further one waits the longest.
 const REMEMBERED: usize = 100_000;
 
@@ -42,6 +45,7 @@ pub struct Backoff<K> {
     clock: Clock,
     pace: Pace,
     failures: Mutex<HashMap<K, u32>>,
+    lags: Mutex<HashMap<K, u32>>,
     remembered: usize,
 }
 
@@ -53,12 +57,13 @@ impl<K: Eq + Hash> Backoff<K> {
     }
 
     fn remembering(clock: Clock, pace: Pace, remembered: usize) -> Self {
-        Self { clock, pace, failures: Mutex::new(HashMap::new()), remembered }
+        Self { clock, pace, failures: Mutex::default(), lags: Mutex::default(), remembered }
     }
 
     /// Counts a failure and says how long to wait: doubling from the pace's first delay to its longest, half of it
     /// jitter, never less than `at_least` (what the server asked for).
     pub fn fail(&self, key: K, at_least: Option<Duration>) -> Duration {
+        self.lags().remove(&key);
         let count = {
             let mut failures = self.failures();
             let full = failures.len() >= self.remembered;
@@ -82,15 +87,30 @@ impl<K: Eq + Hash> Backoff<K> {
         (whole / 2).max(asked) + jitter
     }
 
-    /// How long to wait for a view to catch up; no failure is counted.
+    /// How long to wait for a view to catch up; no failure is counted. A view that stays behind has missed a change, and shows
+    /// it only when everything is listed again: after [`RACES`] looks in a row the pause doubles, up to the pace's longest.
     #[must_use]
-    pub fn stale(&self) -> Duration {
-        self.pace.stale + self.clock.jitter(self.pace.stale_jitter)
+    pub fn stale(&self, key: K) -> Duration {
+        let looks = {
+            let mut lags = self.lags();
+            let full = lags.len() >= self.remembered && !lags.contains_key(&key);
+            if full {
+                RACES
+            } else {
+                let looks = lags.entry(key).or_default();
+                *looks = looks.saturating_add(1);
+                *looks
+            }
+        };
+        let factor = 1u32.checked_shl(looks.saturating_sub(RACES)).unwrap_or(u32::MAX);
+        let whole = self.pace.stale.saturating_mul(factor).min(self.pace.longest.max(self.pace.stale));
+        whole + self.clock.jitter(self.pace.stale_jitter)
     }
 
     /// The key succeeded: its next failure is the first again.
     pub fn reset(&self, key: &K) {
         self.failures().remove(key);
+        self.lags().remove(key);
     }
 
     /// The object is gone: nothing of it is kept.
@@ -114,6 +134,10 @@ impl<K: Eq + Hash> Backoff<K> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    fn lags(&self) -> MutexGuard<'_, HashMap<K, u32>> {
+        self.lags.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failures(&self) -> MutexGuard<'_, HashMap<K, u32>> {
@@ -171,14 +195,20 @@ mod tests {
         }
 
         #[test]
-        fn stale_views_are_tried_again_soon_without_growth(seed: u64, times in 1u32..50, least in 1u64..90) {
+        fn races_are_waited_out_soon_and_views_that_stay_behind_ever_more_rarely(seed: u64, least in 1u64..90) {
             let jitter = Duration::from_millis(100 - least);
             let pace = Pace { stale: Duration::from_millis(least), stale_jitter: jitter, ..Pace::USUAL };
-            let backoff = Backoff::<u8>::new(clock(seed), pace);
-            for _ in 0..times {
-                let delay = backoff.stale();
-                prop_assert!(delay >= pace.stale && delay <= pace.stale + jitter);
+            let backoff = Backoff::new(clock(seed), pace);
+            for n in 1..80 {
+                let doubled = 1u32.checked_shl(u32::saturating_sub(n, RACES)).unwrap_or(u32::MAX);
+                let whole = pace.stale.saturating_mul(doubled).min(LONGEST);
+                let delay = backoff.stale(1);
+                prop_assert!(delay >= whole && delay <= whole + jitter, "look {n}: {delay:?}");
             }
+            // Other keys and what comes after a success begin anew, and nothing counts as a failure.
+            prop_assert!(backoff.stale(2) <= pace.stale + jitter);
+            backoff.reset(&1);
+            prop_assert!(backoff.stale(1) <= pace.stale + jitter);
             prop_assert!(backoff.is_empty());
         }
     }

@@ -39,6 +39,14 @@ pub enum Error {
     /// Nothing tells which cluster to talk to.
     #[error("finding a cluster: no --kubeconfig, not in a pod, and no default kubeconfig")]
     Infer(#[source] Box<kube::config::InferConfigError>),
+    /// A stored kubeconfig reaches for programs or files of this machine.
+    #[error("the kubeconfig {stored} has {field}, which is not followed")]
+    Outside {
+        /// Where it is stored.
+        stored: String,
+        /// The field.
+        field: &'static str,
+    },
     /// The configuration cannot be turned into a client.
     #[error("building the Kubernetes client")]
     Build(#[source] Box<kube::Error>),
@@ -49,10 +57,51 @@ pub enum Error {
 /// # Errors
 /// When the configuration cannot be found, read or used.
 pub async fn connect(access: &Access, agent: &str) -> Result<Client, Error> {
-    let mut config = config(access).await?;
+    build(config(access).await?, agent, Duration::from_secs(5), ANSWER)
+}
+
+/// How long another cluster may take to be connected to, and to answer.
+const FAR: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30));
+
+/// Connects as `agent` to the cluster of a kubeconfig that is stored in a Secret. `stored` names it in errors.
+///
+/// # Errors
+/// When it cannot be read or used, or asks to run a program or to read a file of this machine.
+pub async fn connect_stored(text: &str, stored: &str, agent: &str) -> Result<Client, Error> {
+    let file = Kubeconfig::from_yaml(text)
+        .map_err(|source| Error::Kubeconfig { path: stored.to_owned(), source: Box::new(source) })?;
+    if let Some(field) = outside(&file) {
+        return Err(Error::Outside { stored: stored.to_owned(), field });
+    }
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .map_err(|source| Error::Kubeconfig { path: stored.to_owned(), source: Box::new(source) })?;
+    build(config, agent, FAR.0, FAR.1)
+}
+
+/// The field of a kubeconfig that reaches outside of it.
+fn outside(file: &Kubeconfig) -> Option<&'static str> {
+    for named in &file.auth_infos {
+        let Some(user) = &named.auth_info else { continue };
+        let fields = [
+            (user.exec.is_some(), "exec"),
+            (user.auth_provider.is_some(), "auth-provider"),
+            (user.token_file.is_some(), "tokenFile"),
+            (user.client_certificate.is_some(), "client-certificate"),
+            (user.client_key.is_some(), "client-key"),
+        ];
+        if let Some((_, field)) = fields.into_iter().find(|(given, _)| *given) {
+            return Some(field);
+        }
+    }
+    let file_of = |cluster: &kube::config::Cluster| cluster.certificate_authority.is_some();
+    file.clusters.iter().filter_map(|named| named.cluster.as_ref()).any(file_of).then_some("certificate-authority")
+}
+
+fn build(mut config: Config, agent: &str, connect: Duration, answer: Duration) -> Result<Client, Error> {
     // kube would repeat 429, 503 and 504 by itself up to 15 times, POST included; repeating is the queue's business.
     config.default_retry = false;
-    config.connect_timeout = Some(Duration::from_secs(5));
+    config.connect_timeout = Some(connect);
     // A body that stalls must not hold its reader for ever. Watches end by themselves after 290 s.
     config.read_timeout = Some(STALLED);
     config.reset_reader_on_write = true;
@@ -60,7 +109,7 @@ pub async fn connect(access: &Access, agent: &str) -> Result<Client, Error> {
         config.headers.push((USER_AGENT, value));
     }
     let builder = ClientBuilder::try_from(config).map_err(|e| Error::Build(Box::new(e)))?;
-    Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).build())
+    Ok(builder.with_layer(&TimeoutLayer::new(answer)).build())
 }
 
 async fn config(access: &Access) -> Result<Config, Error> {
@@ -80,6 +129,26 @@ async fn config(access: &Access) -> Result<Config, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_stored_kubeconfig_runs_nothing_and_reads_no_file() {
+        let of = |user: &str, cluster: &str| {
+            format!(
+                "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+                 clusters: [{{name: c, cluster: {{server: \"https://10.0.0.5:6443\"{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+            )
+        };
+        for (text, field) in [
+            (of("exec: {command: sh, apiVersion: v1}", ""), "exec"),
+            (of("tokenFile: /etc/passwd", ""), "tokenFile"),
+            (of("client-certificate: /x", ""), "client-certificate"),
+            (of("token: t", ", certificate-authority: /x"), "certificate-authority"),
+        ] {
+            let error = connect_stored(&text, "ns/c-kubeconfig", "test").await.err().expect(field).to_string();
+            assert!(error.contains(field) && error.contains("ns/c-kubeconfig"), "{error}");
+        }
+        assert!(connect_stored("{", "ns/c-kubeconfig", "test").await.is_err());
+    }
 
     #[tokio::test]
     async fn a_missing_kubeconfig_is_named() {

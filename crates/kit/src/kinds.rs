@@ -93,6 +93,8 @@ pub struct Kinds {
 
 /// While a kind is missing and nothing announces definitions (no right to watch them), look this often.
 const BACKSTOP: Duration = Duration::from_secs(60);
+/// How far apart a server may begin to serve two versions of one definition.
+const SETTLING: Duration = Duration::from_secs(1);
 /// A definition exists but its kind is not served yet: discovery lags by a moment.
 const SOON: Duration = Duration::from_millis(200);
 const LATER: Duration = Duration::from_secs(10);
@@ -141,6 +143,21 @@ impl Kinds {
         Ok(None)
     }
 
+    /// As [`Kinds::first_served`]. The versions of a new definition are not served from the same moment on, so any but the
+    /// first is looked at twice.
+    async fn settled<'a>(&self, candidates: &'a [Kind]) -> Result<Option<&'a Kind>, Box<kube::Error>> {
+        let mut found = self.first_served(candidates).await?;
+        while found.is_some() && found != candidates.first() {
+            tokio::time::sleep(SETTLING).await;
+            let again = self.first_served(candidates).await?;
+            if again == found {
+                break;
+            }
+            found = again;
+        }
+        Ok(found)
+    }
+
     /// Returns the first of `candidates`, versions of one kind, as soon as one is served; calls `missing` once when the
     /// server says that none is.
     pub async fn served(&self, candidates: &[Kind], missing: impl FnOnce()) -> Kind {
@@ -150,7 +167,7 @@ impl Kinds {
         let mut pause = SOON;
         loop {
             let known = changes.borrow_and_update().get(&name).copied();
-            let limit = match self.first_served(candidates).await {
+            let limit = match self.settled(candidates).await {
                 Ok(Some(kind)) => return kind.clone(),
                 Ok(None) => {
                     if let Some(missing) = missing.take() {

@@ -10,7 +10,7 @@
 //! | pace | [`backoff`], [`bucket`], [`clock`] |
 //! | say why | [`conditions`], [`events`], [`explain`], [`class`], [`field`], [`words`], [`telemetry`] |
 //! | serve | [`serve`], [`certs`], [`admission`] |
-//! | call out | [`http`], [`flight`], [`secret`], [`open!`] for values others may extend |
+//! | call out | [`http`], [`urls`], [`doors`], [`flight`], [`secret`], [`open!`] for values others may extend |
 //! | prove | [`fault`], [`rights`] |
 //!
 //! Every part that thinks (queue, index, election, fold, certificate plan, buckets) is plain data with time passed in, so
@@ -24,6 +24,7 @@ pub mod class;
 pub mod client;
 pub mod clock;
 pub mod conditions;
+pub mod doors;
 pub mod events;
 pub mod explain;
 pub mod fault;
@@ -43,5 +44,6 @@ pub mod room;
 pub mod secret;
 pub mod serve;
 pub mod telemetry;
+pub mod urls;
 pub mod words;
 pub mod write;

@@ -19,7 +19,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::feed::{Feed, Project, Scope, Source, Watch, Watched};
+use crate::feed::{Feed, Project, Question, Scope, Source, Watch, Watched};
 use crate::gates::Gates;
 use crate::kinds::{Kind, Kinds};
 use crate::lease::{Leadership, Standing};
@@ -54,9 +54,9 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Pause = Box<dyn Fn(bool) + Send + Sync>;
 type Incoming = mpsc::UnboundedReceiver<(Stage, String, Task)>;
 
-/// A kind that is followed: its one watch, of a type only the view knows, and the feeds of that, by projection.
+/// A kind that is followed: its one watch, and the feeds of that, by projection.
 struct Followed {
-    watch: Box<dyn Any + Send + Sync>,
+    watch: Arc<Watch>,
     feeds: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
 }
 
@@ -90,7 +90,7 @@ pub enum Error {
     /// A task panicked.
     #[error("the task `{0}` panicked")]
     Panicked(String),
-    /// Two rooms asked for the same kind by different views: that would be two watches.
+    /// Two rooms asked for the same kind by views that ask the server for different things: that would be two watches.
     #[error("the kind {0} is already followed by another view of it")]
     KindTaken(Kind),
     /// A feed was asked for when the watch that would fill it had begun: it would miss what has been shown.
@@ -210,26 +210,26 @@ impl Manager {
     /// watch, which begins when the manager runs.
     ///
     /// # Errors
-    /// When the kind is already followed by another view, or its watch has begun without this projection.
+    /// When the kind is already followed by a view that asks for something else, or its watch has begun without this projection.
     pub fn feed<P: Project>(&self) -> Result<Feed<P>, Error> {
         let kind = Kind::of::<P::Source>();
         let mut all = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
         let name = watch_name::<P::Source>();
-        let followed = all.entry(name.clone()).or_insert_with(|| self.watch::<P::Source>(&name));
+        let followed = all.entry(name.clone()).or_insert_with(|| self.watch(&name, Question::of::<P::Source>()));
         let projection = TypeId::of::<P>();
         if let Some(feed) = followed.feeds.get(&projection).and_then(|feed| feed.downcast_ref::<Feed<P>>()) {
             return Ok(feed.clone());
         }
-        let Some(watch) = followed.watch.downcast_ref::<Arc<Watch<P::Source>>>() else {
+        if !followed.watch.answers::<P::Source>() {
             return Err(Error::KindTaken(kind));
-        };
-        let feed = watch.feed::<P>().ok_or(Error::TooLate(kind))?;
+        }
+        let feed = followed.watch.feed::<P>().ok_or(Error::TooLate(kind))?;
         followed.feeds.insert(projection, Box::new(feed.clone()));
         Ok(feed)
     }
 
-    fn watch<K: Watched>(&self, name: &str) -> Followed {
-        let watch = Arc::new(Watch::<K>::new(self.clock.clone()));
+    fn watch(&self, name: &str, question: Question) -> Followed {
+        let watch = Arc::new(Watch::new(question, self.clock.clone()));
         let gate = self.gates.gate(&format!("kind {name}"));
         let source = Source {
             client: self.client.clone(),
@@ -239,7 +239,7 @@ impl Manager {
         };
         let run = Arc::clone(&watch);
         self.spawn(Stage::Watch, &format!("feed {name}"), |stop| run.run(source, gate, stop));
-        Followed { watch: Box::new(watch), feeds: HashMap::new() }
+        Followed { watch, feeds: HashMap::new() }
     }
 
     /// Starts the workers of a room. They wait until `ready` is done, normally the room's feeds being settled. `keys`

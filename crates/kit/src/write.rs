@@ -115,6 +115,15 @@ pub enum Created {
     Existing(Value),
 }
 
+/// What became of fields that were offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Offered {
+    /// They are as offered.
+    Taken(Version),
+    /// Somebody else says otherwise; each line names a field and who that is.
+    Theirs(Vec<String>),
+}
+
 /// Writes in the name of one room.
 #[derive(Clone)]
 pub struct Writer {
@@ -148,6 +157,12 @@ impl Writer {
     #[must_use]
     pub fn new(client: Client, room: &'static str) -> Self {
         Self { client, room, manager: format!("berth-{room}") }
+    }
+
+    /// A writer with a field manager of its own: objects that another controller made are taken over under its name.
+    #[must_use]
+    pub fn with_manager(client: Client, room: &'static str, manager: &str) -> Self {
+        Self { client, room, manager: manager.to_owned() }
     }
 
     /// The client underneath, for live reads.
@@ -211,6 +226,33 @@ impl Writer {
             set_metadata(&mut body, "uid", &target.uid);
         }
         self.patch("apply", target, None, &Patch::Apply(without_nulls(body)), true).await
+    }
+
+    /// Applies the full set of fields we own of an object that others may change too: whoever owns one of them with
+    /// another value keeps it, and is named. What we ourselves wrote when we made the object is no such claim.
+    ///
+    /// # Errors
+    /// `Changed` when the object has moved on since `based_on`, is gone or is another incarnation.
+    pub async fn offer(&self, target: &Target, mut body: Value, based_on: &Version) -> Result<Offered, Error> {
+        set_metadata(&mut body, "uid", &target.uid);
+        set_metadata(&mut body, "resourceVersion", &based_on.resource_version);
+        let patch = Patch::Apply(without_nulls(body));
+        match self.send("apply", target, None, &patch, false).await? {
+            Ok(answer) => Ok(Offered::Taken(answer.version())),
+            Err(error) => {
+                let Some(claims) = claims(&error) else { return Err(judge("apply", target.to_string(), error)) };
+                let ours = format!("conflict with \"{}\"", self.manager);
+                let theirs: Vec<String> = claims
+                    .iter()
+                    .filter(|(_, message)| !message.starts_with(&ours))
+                    .map(|(field, message)| format!("{}: {message}", field.trim_start_matches('.')))
+                    .collect();
+                if !theirs.is_empty() {
+                    return Ok(Offered::Theirs(theirs));
+                }
+                self.patch("apply", target, None, &patch, true).await.map(Offered::Taken)
+            }
+        }
     }
 
     /// Changes exactly the given keys of a foreign object. With `based_on` the server refuses the write when the
@@ -347,6 +389,29 @@ impl Writer {
         patch: &Patch<Value>,
         force: bool,
     ) -> Result<Version, Error> {
+        match self.send(verb, target, part, patch, force).await? {
+            Ok(answer) => Ok(answer.version()),
+            // A failed `test` of a JSON patch is answered 422, like an invalid object; but only the latter has causes.
+            Err(kube::Error::Api(status))
+                if matches!(patch, Patch::Json(_))
+                    && status.code == 422
+                    && status.details.as_ref().is_none_or(|details| details.causes.is_empty()) =>
+            {
+                Err(Error::Changed { verb, target: target.to_string() })
+            }
+            Err(error) => Err(judge(verb, target.to_string(), error)),
+        }
+    }
+
+    /// Sends a patch, and gives the answer as it came.
+    async fn send(
+        &self,
+        verb: &'static str,
+        target: &Target,
+        part: Option<&str>,
+        patch: &Patch<Value>,
+        force: bool,
+    ) -> Result<Result<Answer, kube::Error>, Error> {
         let params = PatchParams {
             dry_run: false,
             force,
@@ -364,19 +429,18 @@ impl Writer {
         fault::point(self.room, point, Side::Before).await;
         let answer = self.client.request::<Answer>(built).await;
         fault::point(self.room, point, Side::After).await;
-        match answer {
-            Ok(answer) => Ok(answer.version()),
-            // A failed `test` of a JSON patch is answered 422, like an invalid object; but only the latter has causes.
-            Err(kube::Error::Api(status))
-                if matches!(patch, Patch::Json(_))
-                    && status.code == 422
-                    && status.details.as_ref().is_none_or(|details| details.causes.is_empty()) =>
-            {
-                Err(Error::Changed { verb, target: target.to_string() })
-            }
-            Err(error) => Err(judge(verb, target.to_string(), error)),
-        }
+        Ok(answer)
     }
+}
+
+/// Which fields others own with another value, and the server's words on who; `None` when that is not what went wrong.
+fn claims(error: &kube::Error) -> Option<Vec<(String, String)>> {
+    let kube::Error::Api(status) = error else { return None };
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    let owned = |cause: &&kube::core::response::StatusCause| cause.reason == "FieldManagerConflict";
+    let all: Vec<(String, String)> =
+        causes.iter().filter(owned).map(|cause| (cause.field.clone(), cause.message.clone())).collect();
+    (status.code == 409 && !all.is_empty()).then_some(all)
 }
 
 /// The operations, for this incarnation only.

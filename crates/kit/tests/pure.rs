@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 const TOUCHING: [&str; 8] = ["async ", ".await", "Client", "now()", "rand", "tracing::", "tokio::", "std::env"];
 
 /// A file of one of these names, or below a folder of one, only thinks, wherever it is in a room.
-const THINKING: [&str; 10] =
-    ["decide", "guard", "status", "admit", "survey", "goal", "pools", "words", "topology", "yard"];
+const THINKING: [&str; 13] = [
+    "decide", "guard", "status", "admit", "survey", "goal", "pools", "words", "topology", "yard", "find", "mode",
+    "render",
+];
 
 fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -21,16 +23,18 @@ fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The thinking files of each crate that is a room: those that decide have a `decide.rs` or a folder `decide/`.
+/// The thinking files of each crate that is a room: those that decide have a `decide.rs` or a folder `decide/`, for the whole
+/// crate or in each of its parts.
 fn thinking_files(crates: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(crates).unwrap().flatten() {
         let src = entry.path().join("src");
-        if !src.join("decide.rs").exists() && !src.join("decide").is_dir() {
-            continue;
-        }
         let mut files = Vec::new();
         rust_files(&src, &mut files);
+        let decides = |file: &PathBuf| file.with_extension("").iter().any(|name| name == "decide");
+        if !files.iter().any(decides) {
+            continue;
+        }
         let thinks = |file: &PathBuf| {
             let inside = file.strip_prefix(&src).unwrap().with_extension("");
             let mut names = inside.iter().map(|name| name.to_str().unwrap());

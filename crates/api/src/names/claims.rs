@@ -9,6 +9,8 @@ pub const BAREMETAL_FINALIZER: &str = "metal3.io/hostclaim";
 pub const REBOOT_ANNOTATION: &str = "reboot.metal3.io";
 /// Start of the annotation on claim and host that keeps a machine off while it is there; a key follows.
 pub const REBOOT_PREFIX: &str = "reboot.metal3.io/";
+/// So many reboots a claim holds on its host at most: each is an annotation there, which has no room for any number.
+pub const HELD_REBOOTS: usize = 8;
 /// Annotation on claim and host: leave the machine alone as it is.
 pub const DETACHED_ANNOTATION: &str = "baremetalhost.metal3.io/detached";
 /// Value of the detached annotation on a host when a claim asked for it.

@@ -30,6 +30,12 @@ pub const SKIP_VERSION_SKEW_ANNOTATION: &str = "anywhere.eks.amazonaws.com/skip-
 pub const CILIUM_INSTALLED_ANNOTATION: &str = "anywhere.eks.amazonaws.com/eksa-cilium";
 /// Annotation on a Cluster: it is to be rendered as this build renders, whatever it was rendered with before.
 pub const ADOPT_REVISION_ANNOTATION: &str = "clusters.berth.dev/adopt-render-revision";
+/// Label on the DaemonSet of a network plugin: we installed it.
+pub const MANAGED_LABEL: &str = "clusters.berth.dev/managed";
+/// Annotation on the pods of a network plugin: what its settings were when they were started.
+pub const SETTINGS_ANNOTATION: &str = "clusters.berth.dev/settings-hash";
+/// Annotation on a machine of a provider: the template it was made from.
+pub const CLONED_FROM_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-name";
 
 /// The value of an annotation that switches something on.
 pub const ON: &str = "true";

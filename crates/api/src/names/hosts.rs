@@ -1,6 +1,9 @@
 //! Names about machines on EC2 and their dedicated hosts: finalizers, annotations and tags, ours and those of the Cluster
 //! API provider for AWS.
 
+/// The kind of claims on dedicated hosts.
+pub const CLAIM_KIND: &str = "aws-dedicated-host";
+
 /// Finalizer of an AWSMachine; the provider's own, so that its machines can be taken over.
 pub const MACHINE_FINALIZER: &str = "awsmachine.infrastructure.cluster.x-k8s.io";
 
@@ -10,6 +13,10 @@ pub const ALLOCATION_ANNOTATION: &str = "hosts.berth.dev/allocation";
 pub const LAUNCH_ANNOTATION: &str = "hosts.berth.dev/launch";
 /// Annotation on an AWSMachine: region and identity, as JSON, for a deletion that finds no AWSCluster.
 pub const SCOPE_ANNOTATION: &str = "hosts.berth.dev/scope";
+/// Annotation on a claim: which instance it has, as Cluster API knows instances.
+pub const INSTANCE_ANNOTATION: &str = "hosts.berth.dev/instance";
+/// Annotation on a claim: how far its reboot is.
+pub const REBOOT_PROGRESS_ANNOTATION: &str = "hosts.berth.dev/reboot";
 /// Annotation on an AWSMachine: with the value `true`, an operator's order to let its hosts go without releasing them.
 pub const ABANDON_HOST_ANNOTATION: &str = "hosts.berth.dev/abandon-host";
 /// Annotation on an AWSMachine: the tags that were last applied to its hosts, as JSON.
@@ -57,6 +64,9 @@ pub const ASSOCIATION_TAG: &str = "sigs.k8s.io/cluster-api-provider-aws/associat
 pub const CLUSTER_TAG_PREFIX: &str = "sigs.k8s.io/cluster-api-provider-aws/cluster/";
 /// Start of the tag on a resource by which Kubernetes knows its cluster; the name of the cluster follows.
 pub const KUBERNETES_CLUSTER_TAG_PREFIX: &str = "kubernetes.io/cluster/";
+
+/// What keys of tags start with that say whose a resource is or what becomes of it; only what we write counts.
+pub const OWN_TAG_PREFIXES: [&str; 2] = ["hosts.berth.dev/", "sigs.k8s.io/cluster-api-provider-aws/"];
 
 /// What keys of tags on hosts must not start with, because they are ours to set.
 pub const RESERVED_TAG_PREFIXES: [&str; 3] =

@@ -120,6 +120,11 @@ pub struct HostClaimStatus {
 }
 
 impl HostClaimStatus {
+    /// The most addresses that are reported.
+    pub const ADDRESSES: usize = 512;
+    /// The most network interfaces that are reported.
+    pub const NICS: usize = 256;
+
     /// Whether a machine was found: a host for baremetal, anything with an id for other kinds.
     #[must_use]
     pub fn is_bound(&self) -> bool {

@@ -10,6 +10,7 @@ mod host_claim_kind;
 mod host_claim_quota;
 mod host_claim_status;
 mod host_deploy_policy;
+pub mod metal3;
 mod schema;
 
 pub use aws_machine::{
@@ -54,9 +55,8 @@ const MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";
 const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
 
 /// The definitions of all kinds that a room of this build serves, last those whose own providers may define them instead.
-/// Those of [`anywhere`] are not among them: nobody would act on what is applied.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    berth_crds().into_iter().chain(aws_crds()).collect()
+    berth_crds().into_iter().chain(metal3::crds()).chain(aws_crds()).chain(anywhere::crds()).collect()
 }
 
 /// The definitions of the kinds that nobody else serves, in alphabetical order of their names.

@@ -9,6 +9,13 @@ pub const DEFAULT_CNI_CONFIGURED: &str = "DefaultCNIConfigured";
 /// Condition type of a Cluster: its workers are as wanted.
 pub const WORKERS_READY: &str = "WorkersReady";
 
+/// Condition type of a CloudStackDatacenterConfig: it can be used.
+pub const VALID: &str = "Valid";
+/// Condition type of a CloudStackDatacenterConfig: its Secrets are complete and CloudStack takes them.
+pub const CREDENTIALS_VALID: &str = "CredentialsValid";
+/// Condition type of a CloudStackDatacenterConfig: CloudStack answers.
+pub const ENDPOINT_REACHABLE: &str = "EndpointReachable";
+
 reasons! { "clusters" {
     // status.failureReason
     MissingDependentObjects, "missingdependentobjects",
@@ -63,4 +70,54 @@ reasons! { "clusters" {
     // Ready
     Deleting, "deleting",
         "The cluster is being deleted.";
+    // CloudStackDatacenterConfig
+    Validated, "validated",
+        "Every availability zone was checked and can be used.";
+    ValidationFailed, "validationfailed",
+        "A check failed; the message says what has to be put right.";
+    CredentialsInvalid, "credentialsinvalid",
+        "A Secret is missing or incomplete, or CloudStack does not take its keys.";
+    CredentialsAccepted, "credentialsaccepted",
+        "CloudStack takes the keys of every Secret.";
+    CredentialsRotated, "credentialsrotated",
+        "A Secret was changed and is used as it is now.";
+    EndpointAnswers, "endpointanswers",
+        "CloudStack answers.";
+    EndpointUnreachable, "endpointunreachable",
+        "CloudStack does not answer, or answers that it cannot at present.";
+    NotChecked, "notchecked",
+        "It was not checked, because something else has to be put right first.";
+    // events of a Cluster
+    ClusterCreating, "clustercreating",
+        "The objects of a new cluster are written for the first time.";
+    ControlPlaneApplied, "controlplaneapplied",
+        "Objects of the control plane were written.";
+    ControlPlaneReady, "controlplaneready",
+        "The control plane is as wanted.";
+    CNIInstalled, "cniinstalled",
+        "The network plugin was installed.";
+    CNIUpgraded, "cniupgraded",
+        "The network plugin was upgraded.";
+    WorkersApplied, "workersapplied",
+        "Objects of workers were written.";
+    WorkerGroupDeleted, "workergroupdeleted",
+        "A group of workers that nobody wants any more was deleted.";
+    TemplateReplaced, "templatereplaced",
+        "Another template took the place of one; its machines are replaced.";
+    ClusterReady, "clusterready",
+        "The cluster is as wanted.";
+    ClusterDeleted, "clusterdeleted",
+        "Nothing is left of the cluster.";
+    DriftRepaired, "driftrepaired",
+        "Somebody changed a generated object; it was set back.";
+    ForeignMachineDeployment, "foreignmachinedeployment",
+        "A MachineDeployment of the cluster was made by somebody else and is left alone.";
+    ZoneRemovalBlocked, "zoneremovalblocked",
+        "Machines cannot leave a removed availability zone, because a role has only one.";
+    SelfManagedIgnored, "selfmanagedignored",
+        "A cluster that manages itself is left alone.";
+    SelfManagedDeleteRefused, "selfmanageddeleterefused",
+        "A cluster that manages itself is not deleted through this API.";
+    EndpointNotResolved, "endpointnotresolved",
+        "The name of the endpoint has no address yet.";
 } }

@@ -12,14 +12,18 @@ mod aws_identity;
 mod aws_pool;
 mod aws_provider;
 mod bare_metal_host;
+mod cloudstack_provider;
+pub mod cloudstack_specs;
 mod cluster;
 mod cluster_class;
 mod common;
+mod control_plane;
 mod extension_config;
 mod hardware_data;
 mod ipam;
 mod kubernetes;
 mod machine;
+pub mod metal_ipam;
 mod metal_template;
 mod openshift;
 pub mod soft;
@@ -38,12 +42,17 @@ pub use bare_metal_host::{
     BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, CustomDeployView, HostConsumer, HostProvisioning, ImageView,
     SecretView,
 };
+pub use cloudstack_provider::{CloudStackCluster, CloudStackMachineTemplate};
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus, Endpoint, Topology};
 pub use cluster_class::{
     ClassPatch, ClassVariable, ClusterClass, ClusterClassSpec, ClusterClassStatus, ExternalPatch, VariableDefinition,
     VariableStatus, WorkerClass,
 };
 pub use common::{ConditionView, Conditions, Failure, ObjectRef};
+pub use control_plane::{
+    BOOTSTRAP_GROUP, KubeadmConfigTemplate, KubeadmControlPlane, KubeadmControlPlaneSpec, KubeadmControlPlaneStatus,
+    MachineHealthCheck,
+};
 pub use extension_config::{
     ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, ExtensionHandler, ExtensionService,
 };

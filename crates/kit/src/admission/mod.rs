@@ -5,7 +5,10 @@
 //! errors of an object are told at once, each with the path of its field, in the API server's own form. Nothing that
 //! comes in can make the server fail: what cannot be decoded is refused with a sentence.
 
+pub mod claimed;
+mod convert;
 mod merge;
+mod ours;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -30,6 +33,7 @@ use serde_json::{Value, json};
 
 pub use crate::field::{FaultKind, FieldError, FieldPath};
 use crate::serve::Failure;
+pub use ours::Ours;
 pub use webhook::{Duty, Service, Webhook, mutating, validating};
 
 /// The largest object that is admitted, without its managed fields.
@@ -125,6 +129,7 @@ type Judge = Arc<dyn Fn(&Incoming) -> Outcome + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Admission {
     webhooks: BTreeMap<String, Judge>,
+    converters: BTreeMap<String, convert::Converter>,
     wrong: Option<String>,
 }
 
@@ -195,9 +200,23 @@ impl Admission {
         )
     }
 
+    /// Converts objects between the versions of their kinds: the function makes an object of the asked group and version,
+    /// or says why not.
+    #[must_use]
+    pub fn convert(
+        mut self,
+        path: &str,
+        convert: impl Fn(&Value, &str) -> Result<Value, String> + Send + Sync + 'static,
+    ) -> Self {
+        if self.converters.insert(path.to_owned(), Arc::new(convert)).is_some() {
+            self.wrong = Some(path.to_owned());
+        }
+        self
+    }
+
     /// The paths that are registered.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.webhooks.keys().map(String::as_str)
+        self.webhooks.keys().chain(self.converters.keys()).map(String::as_str)
     }
 
     /// Serves the webhooks; on a server of their own, pair it with [`failure_answer`].
@@ -205,15 +224,24 @@ impl Admission {
     /// # Errors
     /// When two webhooks share a path or a path is not usable.
     pub fn router(self) -> Result<Router, AdmissionError> {
-        if let Some(path) = self.wrong {
-            return Err(AdmissionError::DuplicatePath { path });
+        if let Some(path) = &self.wrong {
+            return Err(AdmissionError::DuplicatePath { path: path.clone() });
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
+        let odd = |path: &&str| !path.starts_with('/') || !path.chars().all(plain);
+        if let Some(path) = self.paths().find(odd) {
+            return Err(AdmissionError::Path { path: path.to_owned() });
+        }
+        if let Some(path) = self.converters.keys().find(|path| self.webhooks.contains_key(*path)) {
+            return Err(AdmissionError::DuplicatePath { path: path.clone() });
         }
         let mut router = Router::new();
+        for (path, converter) in self.converters {
+            let name = path.clone();
+            let handler = move |body: Bytes| async move { convert::respond(&name, &converter, &body) };
+            router = router.route(&path, post(handler));
+        }
         for (path, judge) in self.webhooks {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
-            if !path.starts_with('/') || !path.chars().all(plain) {
-                return Err(AdmissionError::Path { path });
-            }
             let handler = {
                 let path = path.clone();
                 move |body: Bytes| async move { respond(&path, &judge, &body) }

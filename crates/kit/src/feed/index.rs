@@ -1,6 +1,6 @@
 //! The index behind a feed: plain data, no I/O, so that every order of events can be tested.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +48,8 @@ impl Version {
     }
 
     /// Whether `self` shows at least what `other` wrote.
-    fn covers(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
         match (self.number(), other.number()) {
             (Some(mine), Some(theirs)) => mine >= theirs,
             _ => self.resource_version == other.resource_version,
@@ -76,10 +77,15 @@ struct Wrote {
     at: Instant,
 }
 
+/// So many deletions are remembered: the watch may show the end of an object before the write that ended it has been noted.
+const ENDINGS: usize = 1024;
+
 pub(super) struct Index<P: Project> {
     objects: HashMap<ObjectKey, Entry<P::Slim>>,
     secondary: Vec<HashMap<Box<str>, BTreeSet<ObjectKey>>>,
     wrote: HashMap<ObjectKey, Wrote>,
+    /// The uids of the objects whose deletion the watch has shown last.
+    ended: VecDeque<Box<str>>,
     epoch: u32,
 }
 
@@ -89,6 +95,7 @@ impl<P: Project> Index<P> {
             objects: HashMap::new(),
             secondary: P::INDEXES.iter().map(|_| HashMap::new()).collect(),
             wrote: HashMap::new(),
+            ended: VecDeque::new(),
             epoch: 0,
         }
     }
@@ -134,7 +141,7 @@ impl<P: Project> Index<P> {
         self.wrote.retain(|_, w| now.saturating_duration_since(w.at) < WRITE_MEMORY);
         let shown = self.objects.get(key).is_some_and(|e| e.version.covers(version));
         let newer = self.wrote.get(key).is_some_and(|w| w.version.covers(version));
-        if !shown && !newer {
+        if !shown && !newer && !self.ended.contains(&version.uid) {
             self.wrote.insert(key.clone(), Wrote { version: version.clone(), at: now });
         }
     }
@@ -194,8 +201,16 @@ impl<P: Project> Index<P> {
         vec![Delta { key, old: Some(old), new: Some(slim) }]
     }
 
-    /// The object that was last at version `last` is gone.
+    /// The watch says that the object that was last at version `last` is gone.
     pub(super) fn remove(&mut self, key: &ObjectKey, last: &Version) -> Vec<Delta<P::Slim>> {
+        if self.ended.len() >= ENDINGS {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(last.uid.clone());
+        self.take(key, last)
+    }
+
+    fn take(&mut self, key: &ObjectKey, last: &Version) -> Vec<Delta<P::Slim>> {
         // What we wrote to its successor is still to be shown.
         if self.wrote.get(key).is_some_and(|wrote| wrote.version.uid == last.uid) {
             self.wrote.remove(key);
@@ -218,7 +233,7 @@ impl<P: Project> Index<P> {
         };
         let mut gone: Vec<(ObjectKey, Version)> = self.objects.iter().filter_map(lost).collect();
         gone.sort_by(|a, b| a.0.cmp(&b.0));
-        gone.iter().flat_map(|(key, last)| self.remove(key, last)).collect()
+        gone.iter().flat_map(|(key, last)| self.take(key, last)).collect()
     }
 
     fn link(&mut self, key: &ObjectKey, slim: &P::Slim) {

@@ -10,6 +10,7 @@
 
 mod index;
 mod run;
+mod wire;
 
 use std::fmt::Debug;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -22,7 +23,7 @@ use tokio::sync::watch;
 use index::Index;
 pub use index::{Delta, Version};
 pub use run::Scope;
-pub(crate) use run::{Reconnect, Source, Watch};
+pub(crate) use run::{Question, Reconnect, Source, Watch};
 
 use crate::clock::Clock;
 use crate::kinds::Kind;
@@ -34,7 +35,7 @@ impl<K: View + Clone + DeserializeOwned + Debug + Send + 'static> Watched for K 
 
 /// What is kept of the objects of one kind.
 pub trait Project: Send + Sync + 'static {
-    /// What the server sends. All projections of one kind read the same view of it, because they share its watch.
+    /// What the server sends, or as much of it as this projection reads.
     type Source: Watched;
     /// What decisions use.
     type Slim: PartialEq + Send + Sync + 'static;

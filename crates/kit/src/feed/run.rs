@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::key::ObjectKey;
-use api::meta::{Versioned, View};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use kube::runtime::WatchStreamExt;
@@ -14,34 +13,74 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
-use super::{Feed, Phase, Project, Version, Watched};
+use super::wire::{Letter, Wire};
+use super::{Delta, Feed, Phase, Project, Version, Watched};
 use crate::clock::Clock;
 use crate::gates::Gate;
 use crate::kinds::{Kind, Kinds};
 
 /// Objects per page of a list: large pages leave large heaps behind.
 const PAGE: u32 = 100;
-/// The kind is named by discovery but answered with 404: look again after this, half of it jitter.
+/// A kind that is named by discovery but answered with 404, or an object that cannot be read, is looked at again after
+/// this, half of it jitter.
 const DOUBT: Duration = Duration::from_secs(2);
 
-/// Follows objects, decoded as `K`, in one namespace or all of them.
-fn objects<K: Watched>(client: Client, namespace: Option<&str>, kind: &Kind) -> Events<K> {
+/// What is asked of the server about one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    kind: Kind,
+    versions: &'static [&'static str],
+    namespaced: bool,
+    metadata_only: bool,
+    labels: &'static str,
+    fields: &'static str,
+}
+
+impl Question {
+    pub(crate) fn of<K: Watched>() -> Self {
+        Self {
+            kind: Kind::of::<K>(),
+            versions: K::VERSIONS,
+            namespaced: K::NAMESPACED,
+            metadata_only: K::metadata_api(),
+            labels: K::LABELS,
+            fields: K::FIELDS,
+        }
+    }
+
+    /// Follows the objects in one namespace or all of them, at the version that is served.
+    fn ask(&self, client: Client, namespace: Option<&str>, served: &Kind) -> Events {
+        if self.metadata_only {
+            objects::<true>(client, namespace, served, self.config())
+        } else {
+            objects::<false>(client, namespace, served, self.config())
+        }
+    }
+
+    fn config(&self) -> watcher::Config {
+        let selector = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let all = watcher::Config::default().page_size(PAGE);
+        watcher::Config { label_selector: selector(self.labels), field_selector: selector(self.fields), ..all }
+    }
+}
+
+type Events = BoxStream<'static, watcher::Result<Event<Letter>>>;
+
+fn objects<const PART: bool>(client: Client, namespace: Option<&str>, kind: &Kind, config: watcher::Config) -> Events {
     let resource = kind.resource();
-    let api: Api<Versioned<K>> = match namespace {
+    let api: Api<Wire<PART>> = match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
     };
-    watcher::watcher(api, config::<K>()).backoff(Reconnect::default()).map(|event| event.map(plain)).boxed()
+    watcher::watcher(api, config).backoff(Reconnect::default()).map(|event| event.map(letters)).boxed()
 }
 
-type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
-
-fn plain<K>(event: Event<Versioned<K>>) -> Event<K> {
+fn letters<const PART: bool>(event: Event<Wire<PART>>) -> Event<Letter> {
     match event {
-        Event::Apply(Versioned(object)) => Event::Apply(object),
-        Event::Delete(Versioned(object)) => Event::Delete(object),
+        Event::Apply(object) => Event::Apply(object.into()),
+        Event::Delete(object) => Event::Delete(object.into()),
         Event::Init => Event::Init,
-        Event::InitApply(Versioned(object)) => Event::InitApply(object),
+        Event::InitApply(object) => Event::InitApply(object.into()),
         Event::InitDone => Event::InitDone,
     }
 }
@@ -66,12 +105,6 @@ impl Backoff for Reconnect {
     fn reset(&mut self) {}
 }
 
-fn config<K: View>() -> watcher::Config {
-    let selector = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let all = watcher::Config::default().page_size(PAGE);
-    watcher::Config { label_selector: selector(K::LABELS), field_selector: selector(K::FIELDS), ..all }
-}
-
 /// Which part of the cluster is followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
@@ -94,9 +127,9 @@ impl Scope {
         }
     }
 
-    fn parts<K: View>(&self) -> Vec<Option<String>> {
+    fn parts(&self, namespaced: bool) -> Vec<Option<String>> {
         match self {
-            Self::Namespaces(names) if K::NAMESPACED && !names.is_empty() => names.iter().cloned().map(Some).collect(),
+            Self::Namespaces(names) if namespaced && !names.is_empty() => names.iter().cloned().map(Some).collect(),
             Self::All | Self::Namespaces(_) => vec![None],
         }
     }
@@ -116,12 +149,10 @@ pub(crate) struct Source {
 }
 
 /// What happened to the objects of one kind, in the words of an index.
-#[derive(Clone)]
-enum Change<'a, K> {
+#[derive(Clone, Copy)]
+enum Change<'a> {
     /// A list begins, with this number.
     Listing(u32),
-    /// This is there, by the list with that number or by the watch.
-    Shown(K, Option<u32>),
     /// This is gone, and was last seen at that version.
     Gone(&'a ObjectKey, &'a Version),
     /// The list with this number, of one namespace or of all, is complete.
@@ -132,15 +163,17 @@ enum Change<'a, K> {
 type Announcement = Box<dyn FnOnce() + Send>;
 
 /// One of the feeds that a watch fills. Each keeps something else of the same objects.
-trait Filled<K>: Send + Sync {
+trait Filled: Send + Sync {
     fn serve(&self, kind: &Kind);
     /// Says whether it was in another phase before.
     fn enter(&self, phase: Phase) -> bool;
     fn count(&self) -> usize;
-    fn take(&self, change: Change<'_, K>) -> Option<Announcement>;
+    /// The object is there, by the list with that number or by the watch. Without being read it is not taken.
+    fn show(&self, letter: &Letter, list: Option<u32>) -> Result<Option<Announcement>, serde_json::Error>;
+    fn take(&self, change: Change<'_>) -> Option<Announcement>;
 }
 
-impl<P: Project> Filled<P::Source> for Feed<P> {
+impl<P: Project> Filled for Feed<P> {
     fn serve(&self, kind: &Kind) {
         kind.clone_into(&mut self.inner.kind.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -153,7 +186,13 @@ impl<P: Project> Filled<P::Source> for Feed<P> {
         self.len()
     }
 
-    fn take(&self, change: Change<'_, P::Source>) -> Option<Announcement> {
+    fn show(&self, letter: &Letter, list: Option<u32>) -> Result<Option<Announcement>, serde_json::Error> {
+        let object = letter.read()?;
+        let deltas = self.write().put(object, list);
+        Ok(self.announcement(deltas))
+    }
+
+    fn take(&self, change: Change<'_>) -> Option<Announcement> {
         let deltas = {
             let mut index = self.write();
             match change {
@@ -161,22 +200,27 @@ impl<P: Project> Filled<P::Source> for Feed<P> {
                     index.begin(epoch);
                     Vec::new()
                 }
-                Change::Shown(object, epoch) => index.put(object, epoch),
                 Change::Gone(key, last) => index.remove(key, last),
                 Change::Listed(epoch, namespace) => index.finish(epoch, namespace),
             }
         };
+        self.announcement(deltas)
+    }
+}
+
+impl<P: Project> Feed<P> {
+    fn announcement(&self, deltas: Vec<Delta<P::Slim>>) -> Option<Announcement> {
         let feed = self.clone();
         (!deltas.is_empty()).then(|| -> Announcement { Box::new(move || feed.announce(&deltas)) })
     }
 }
 
 /// The one watch of a kind, and all feeds it fills.
-pub(crate) struct Watch<K> {
-    kind: Kind,
+pub(crate) struct Watch {
+    question: Question,
     clock: Clock,
     /// `None` once the watch has begun: a feed that came later would miss what has been shown.
-    feeds: Mutex<Option<Vec<Box<dyn Filled<K>>>>>,
+    feeds: Mutex<Option<Vec<Box<dyn Filled>>>>,
 }
 
 /// Why following ended.
@@ -185,27 +229,40 @@ enum End {
     Stopped,
     /// It is time to list again.
     Refresh,
+    /// An object could not be read. Whoever went on would decide without it, so everything is listed again until it can.
+    Unreadable,
 }
 
-impl<K: Watched> Watch<K> {
-    pub(crate) fn new(clock: Clock) -> Self {
-        Self { kind: Kind::of::<K>(), clock, feeds: Mutex::new(Some(Vec::new())) }
+impl Watch {
+    pub(crate) fn new(question: Question, clock: Clock) -> Self {
+        Self { question, clock, feeds: Mutex::new(Some(Vec::new())) }
+    }
+
+    /// Whether this watch shows what the view `K` asks for.
+    pub(crate) fn answers<K: Watched>(&self) -> bool {
+        self.question == Question::of::<K>()
     }
 
     /// Fills one more feed, unless the watch has begun: then there is none.
-    pub(crate) fn feed<P: Project<Source = K>>(&self) -> Option<Feed<P>> {
+    pub(crate) fn feed<P: Project>(&self) -> Option<Feed<P>> {
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         let feed = Feed::new(self.clock.clone());
         feeds.as_mut()?.push(Box::new(feed.clone()));
         Some(feed)
     }
 
+    /// How long to wait before something doubtful is looked at again.
+    fn doubt(&self) -> Duration {
+        DOUBT / 2 + self.clock.jitter(DOUBT / 2)
+    }
+
     /// Follows the kind until cancelled. `gate` shows how far it is; it never blocks readiness.
     pub(crate) async fn run(self: Arc<Self>, source: Source, gate: Gate, stop: CancellationToken) {
         let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
-        let preferred = &self.kind;
-        let mut filler = Filler { clock: &self.clock, feeds, lists: 0, kind: preferred.clone() };
-        let candidates = preferred.at(K::VERSIONS);
+        let preferred = &self.question.kind;
+        let mut filler =
+            Filler { question: &self.question, clock: &self.clock, feeds, lists: 0, kind: preferred.clone() };
+        let candidates = preferred.at(self.question.versions);
         gate.waiting(format!("asking whether the kind {preferred} is served"));
         loop {
             let missing = || {
@@ -222,15 +279,21 @@ impl<K: Watched> Watch<K> {
             let end = loop {
                 match filler.follow(&source, &gate, &stop).await {
                     End::Refresh => tracing::debug!(kind = %filler.kind, "listing again"),
+                    End::Unreadable => {
+                        tokio::select! {
+                            () = stop.cancelled() => return,
+                            () = tokio::time::sleep(self.doubt()) => {}
+                        }
+                    }
                     end => break end,
                 }
             };
             match end {
-                End::Stopped | End::Refresh => return,
+                End::Stopped | End::Refresh | End::Unreadable => return,
                 End::NotServed => {
                     // One 404 is no proof (another server behind the same address, a proxy): nothing is given up, and
                     // nothing is asked in a tight loop, before discovery says the same.
-                    let pause = DOUBT / 2 + self.clock.jitter(DOUBT / 2);
+                    let pause = self.doubt();
                     let doubt = async {
                         let doubtful = !matches!(source.kinds.first_served(&candidates).await, Ok(None));
                         if doubtful {
@@ -252,9 +315,10 @@ impl<K: Watched> Watch<K> {
 }
 
 /// A watch at work.
-struct Filler<'a, K> {
+struct Filler<'a> {
+    question: &'a Question,
     clock: &'a Clock,
-    feeds: Vec<Box<dyn Filled<K>>>,
+    feeds: Vec<Box<dyn Filled>>,
     /// How many lists have begun.
     lists: u32,
     kind: Kind,
@@ -274,7 +338,7 @@ impl Parts {
     }
 }
 
-impl<K: Watched> Filler<'_, K> {
+impl Filler<'_> {
     fn serve(&mut self, kind: Kind) {
         for feed in &self.feeds {
             feed.serve(&kind);
@@ -292,13 +356,27 @@ impl<K: Watched> Filler<'_, K> {
     }
 
     /// Every index holds a change before anybody hears of it: whoever is woken may look at any of them.
-    fn tell(&self, change: Change<'_, K>) {
-        let Some((last, others)) = self.feeds.split_last() else { return };
-        let mut words: Vec<Announcement> = others.iter().filter_map(|feed| feed.take(change.clone())).collect();
-        words.extend(last.take(change));
+    fn tell(&self, change: Change<'_>) {
+        let words: Vec<Announcement> = self.feeds.iter().filter_map(|feed| feed.take(change)).collect();
         for announce in words {
             announce();
         }
+    }
+
+    /// As [`Filler::tell`]. Fails when a feed cannot read the object; the others have it all the same.
+    fn show(&self, letter: &Letter, list: Option<u32>) -> Result<(), serde_json::Error> {
+        let mut words: Vec<Announcement> = Vec::new();
+        let mut unreadable = None;
+        for feed in &self.feeds {
+            match feed.show(letter, list) {
+                Ok(word) => words.extend(word),
+                Err(error) => unreadable = Some(error),
+            }
+        }
+        for announce in words {
+            announce();
+        }
+        unreadable.map_or(Ok(()), Err)
     }
 
     fn begin(&mut self) -> u32 {
@@ -308,9 +386,10 @@ impl<K: Watched> Filler<'_, K> {
     }
 
     async fn follow(&mut self, source: &Source, gate: &Gate, stop: &CancellationToken) -> End {
-        let namespaces = source.scope.parts::<K>();
+        let namespaces = source.scope.parts(self.question.namespaced);
         let watch = |(number, namespace): (usize, &Option<String>)| {
-            objects(source.client.clone(), namespace.as_deref(), &self.kind).map(move |event| (number, event)).boxed()
+            let events = self.question.ask(source.client.clone(), namespace.as_deref(), &self.kind);
+            events.map(move |event| (number, event)).boxed()
         };
         let mut events = futures::stream::select_all(namespaces.iter().enumerate().map(watch));
         let mut parts = Parts { listed: vec![false; namespaces.len()], open: BTreeMap::new(), namespaces };
@@ -335,7 +414,13 @@ impl<K: Watched> Filler<'_, K> {
             };
             match event {
                 Ok(event) => {
-                    self.take(&mut parts, number, event);
+                    if let Err(error) = self.take(&mut parts, number, event) {
+                        tracing::error!(kind = %self.kind, error = %error, "an object cannot be read, listing again");
+                        if !current {
+                            gate.waiting(format!("listing {}: an object cannot be read: {error}", self.kind.plural));
+                        }
+                        return End::Unreadable;
+                    }
                     if !current && parts.complete() {
                         current = true;
                         self.enter(Phase::Synced);
@@ -354,14 +439,14 @@ impl<K: Watched> Filler<'_, K> {
         }
     }
 
-    fn take(&mut self, parts: &mut Parts, number: usize, event: Event<K>) {
+    fn take(&mut self, parts: &mut Parts, number: usize, event: Event<Letter>) -> Result<(), serde_json::Error> {
         match event {
             Event::Init => {
                 parts.open.insert(number, self.begin());
             }
-            Event::InitApply(object) => self.tell(Change::Shown(object, parts.open.get(&number).copied())),
-            Event::Apply(object) => self.tell(Change::Shown(object, None)),
-            Event::Delete(object) => self.tell(Change::Gone(&ObjectKey::of(&object), &Version::of(&object))),
+            Event::InitApply(letter) => self.show(&letter, parts.open.get(&number).copied())?,
+            Event::Apply(letter) => self.show(&letter, None)?,
+            Event::Delete(letter) => self.tell(Change::Gone(&letter.key, &letter.version)),
             Event::InitDone => {
                 if let Some(listed) = parts.listed.get_mut(number) {
                     *listed = true;
@@ -372,6 +457,7 @@ impl<K: Watched> Filler<'_, K> {
                 }
             }
         }
+        Ok(())
     }
 }
 

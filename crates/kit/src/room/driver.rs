@@ -324,7 +324,7 @@ impl<R: Room> Driver<R> {
         }
         match class {
             Class::Stale => {
-                self.work.add_after(key.clone(), self.backoff.stale(), Priority::Urgent);
+                self.work.add_after(key.clone(), self.backoff.stale(key.clone()), Priority::Urgent);
                 tracing::debug!(error = %trouble.line(), "decided on the past, looking again");
                 Outcome::Stale
             }

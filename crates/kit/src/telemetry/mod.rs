@@ -8,8 +8,11 @@ mod endpoints;
 mod logs;
 mod metrics;
 mod process;
+mod samples;
+mod standing;
 
 pub use bind::{BindError, parse_bind_address};
 pub use endpoints::{health_router, metrics_router};
 pub use logs::{LogError, LogFormat, init_logs, subscriber};
 pub use metrics::{Metrics, gauge, gauges};
+pub use samples::{Histogram, Labels, Sample, Samples};

@@ -95,6 +95,24 @@ async fn a_kind_is_followed_at_the_best_version_served_and_at_another_when_that_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_that_is_served_a_moment_later_is_preferred_all_the_same() {
+    let server = Server::new(1);
+    let mut both = definition();
+    both["spec"]["versions"][0]["name"] = json!("v1beta1");
+    server.put(both.clone()).unwrap();
+    let world = World::start(server, Scope::All);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(world.feed.phase(), Phase::Listing, "it is looked at twice");
+    both["spec"]["versions"].as_array_mut().unwrap().push(definition()["spec"]["versions"][0].clone());
+    both["spec"]["versions"][0]["storage"] = json!(false);
+    assert!(world.server.delete("customresourcedefinitions.apiextensions.k8s.io", "", WIDGETS));
+    world.server.put(both).unwrap();
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    assert_eq!(world.feed.kind().version, "v1");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_named_namespaces_are_followed() {
     let server = with_widgets();
     for namespace in ["one", "two", "three"] {

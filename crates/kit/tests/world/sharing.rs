@@ -191,3 +191,55 @@ async fn secrets_are_followed_without_their_content_and_by_selectors_of_their_ow
         ended.unwrap();
     }
 }
+
+/// Widgets whose size is a number, or else they cannot be read.
+mod exact {
+    use super::*;
+
+    #[derive(Clone, Debug, Deserialize)]
+    pub struct Spec {
+        pub size: i64,
+    }
+
+    #[derive(Clone, Debug, Deserialize)]
+    pub struct Widget {
+        pub metadata: ObjectMeta,
+        pub spec: Spec,
+    }
+    api::view! { Widget, group: "example.test", versions: ["v1", "v1beta1"], plural: "widgets", scope: Namespaced }
+
+    pub struct Exact;
+    impl Project for Exact {
+        type Source = Widget;
+        type Slim = i64;
+        fn slim(widget: Widget) -> i64 {
+            widget.spec.size
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_one_view_cannot_read_is_waited_for_and_never_taken_for_gone() {
+    let server = with_widgets();
+    server.put(widget("a", 1)).unwrap();
+    let mut odd = widget("b", 0);
+    odd["spec"]["size"] = json!("big");
+    server.put(odd).unwrap();
+    let world = World::start(server, Scope::All);
+    let exact = world.manager.feed::<exact::Exact>().unwrap();
+    world.until("the gate says why", |w| w.gates.report().to_json().contains("an object cannot be read")).await;
+    assert_eq!(exact.phase(), Phase::Listing);
+    let at = |name: &str| ObjectKey::namespaced("default", name);
+    world.server.edit(WIDGETS, "default", "b", |w| w["spec"]["size"] = json!(2)).unwrap();
+    world.until("everything can be read", |_| exact.phase() == Phase::Synced).await;
+    assert_eq!((exact.get(&at("a")), exact.get(&at("b"))), (Seen::At(Arc::new(1)), Seen::At(Arc::new(2))));
+
+    world.server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!("huge")).unwrap();
+    world.server.edit(WIDGETS, "default", "b", |w| w["spec"]["size"] = json!(3)).unwrap();
+    world.until("the view that can read it does", |w| w.feed.get(&at("a")) == Seen::At(Arc::new(0))).await;
+    assert_eq!(exact.get(&at("a")), Seen::At(Arc::new(1)), "what was known stays");
+    world.server.edit(WIDGETS, "default", "a", |w| w["spec"]["size"] = json!(4)).unwrap();
+    world.until("both are current", |_| exact.get(&at("a")) == Seen::At(Arc::new(4))).await;
+    assert_eq!(exact.get(&at("b")), Seen::At(Arc::new(3)));
+    world.stop().await;
+}

@@ -134,6 +134,23 @@ async fn a_write_to_an_object_deleted_meanwhile_is_forgotten_after_a_while() {
     assert_eq!(index.get(&key("a"), now + WRITE_MEMORY), Seen::Absent);
 }
 
+/// The write that takes the last finalizer off is answered after the watch has shown the end of the object.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_noted_after_the_end_of_its_object_is_not_waited_for() {
+    let now = crate::clock::Clock::system().instant();
+    let mut index = Index::<Colours>::new();
+    index.put(object("a", "1", 3, "red"), None);
+    index.remove(&key("a"), &at("1", 6));
+    index.wrote(&key("a"), &at("1", 5), now);
+    assert_eq!(index.get(&key("a"), now), Seen::Absent);
+    index.wrote(&key("a"), &at("2", 8), now);
+    assert_eq!(index.get(&key("a"), now), Seen::Behind, "what was made again under its name is");
+    for n in 0..=ENDINGS {
+        index.remove(&key("b"), &at(&format!("b{n}"), 9));
+    }
+    assert_eq!(index.ended.len(), ENDINGS);
+}
+
 #[test]
 fn late_news_of_an_earlier_object_of_that_name_changes_nothing() {
     let mut index = Index::<Colours>::new();
