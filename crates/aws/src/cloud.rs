@@ -1,12 +1,13 @@
 //! The way to a cloud: who asks, where, and whom to trust.
 
+use std::future::Future;
 use std::sync::Arc;
 
-use api::names::Region;
+use api::names::{AccountId, Region};
 
 use crate::credentials::Source;
 use crate::place::Endpoints;
-use crate::port::Ec2;
+use crate::port::{Answer, Ec2};
 
 /// Everything a client of EC2 depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,14 +41,21 @@ pub trait Cloud: Send + Sync + 'static {
     /// When connections or credentials cannot be set up.
     fn open(&self, door: &Door) -> Result<Self::Ec2, DoorError>;
 
+    /// The account behind a door: what the credentials name, else what the token service says.
+    fn account(&self, door: &Door) -> impl Future<Output = Answer<AccountId>> + Send;
+
     /// Forgets the client behind a door: its credentials are no longer good.
     fn forget(&self, door: &Door);
 }
 
 #[cfg(feature = "net")]
 mod net {
+    use api::names::AccountId;
+
     use super::{Cloud, Door, DoorError};
+    use crate::errors::Error;
     use crate::net::{Aws, Ec2Client, Scope, Trust};
+    use crate::port::{Answer, Sts};
 
     fn scope(door: &Door) -> Scope {
         Scope {
@@ -64,6 +72,16 @@ mod net {
         fn open(&self, door: &Door) -> Result<Ec2Client, DoorError> {
             let client = self.client(&scope(door));
             client.map(|client| client.ec2().clone()).map_err(|e| DoorError { message: kit::class::chain(&e) })
+        }
+
+        async fn account(&self, door: &Door) -> Answer<AccountId> {
+            if let Some(account) = door.source.account() {
+                return Ok(account.clone());
+            }
+            let client = self.client(&scope(door)).map_err(|error| {
+                Error::refused("GetCallerIdentity", door.region.as_str(), "NoClient", &kit::class::chain(&error))
+            })?;
+            Ok(client.get_caller_identity().await?.account)
         }
 
         fn forget(&self, door: &Door) {

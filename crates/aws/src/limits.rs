@@ -5,6 +5,7 @@
 //! the account.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// A bucket: how many at once, and how many more per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +60,8 @@ impl Limits {
         let requests = |burst, per_second| Rates { requests: Size::new(burst, per_second), resources: None };
         let published = match operation {
             "RunInstances" => Rates { requests: Size::new(5, 2.0), resources: Some(Size::new(1000, 2.0)) },
+            "StartInstances" => Rates { requests: Size::new(5, 2.0), resources: Some(Size::new(1000, 2.0)) },
+            "StopInstances" => Rates { requests: Size::new(50, 5.0), resources: Some(Size::new(1000, 20.0)) },
             "TerminateInstances" => Rates { requests: Size::new(100, 5.0), resources: Some(Size::new(1000, 20.0)) },
             "CreateTags" => requests(100, 10.0),
             "DescribeHostReservations" => requests(5, 2.0),
@@ -76,9 +79,117 @@ impl Limits {
     }
 }
 
+/// Operations that share what a user may say about their pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OperationClass {
+    /// Reads.
+    Describe,
+    /// `RunInstances`.
+    Launch,
+    /// `AllocateHosts` and `ReleaseHosts`.
+    Hosts,
+    /// Every other change.
+    Other,
+}
+
+impl OperationClass {
+    /// Every class by its name.
+    pub const ALL: [(&'static str, Self); 4] =
+        [("describe", Self::Describe), ("launch", Self::Launch), ("hosts", Self::Hosts), ("other", Self::Other)];
+
+    /// The class of an operation of EC2; none for the token service.
+    #[must_use]
+    pub fn of(operation: &str) -> Option<Self> {
+        match operation {
+            "GetCallerIdentity" | "AssumeRole" | "AssumeRoleWithWebIdentity" => None,
+            "RunInstances" => Some(Self::Launch),
+            "AllocateHosts" | "ReleaseHosts" => Some(Self::Hosts),
+            _ if operation.starts_with("Describe") => Some(Self::Describe),
+            _ => Some(Self::Other),
+        }
+    }
+}
+
+/// What a user says about a class, written `CLASS=PER_SECOND:BURST`: each operation of it has a bucket of this size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Which operations.
+    pub class: OperationClass,
+    /// Their bucket.
+    pub size: Size,
+}
+
+/// More than this in a second is no limit.
+const FASTEST: f64 = 1_000.0;
+/// More than this at once is no limit.
+const LARGEST: u32 = 10_000;
+
+impl FromStr for Pace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (class, size) = text.split_once('=').ok_or("must be CLASS=PER_SECOND:BURST")?;
+        let (rate, burst) = size.split_once(':').ok_or("must be CLASS=PER_SECOND:BURST")?;
+        let found = OperationClass::ALL.into_iter().find_map(|(name, known)| (name == class).then_some(known));
+        let class = found.ok_or_else(|| {
+            let all = OperationClass::ALL.map(|(name, _)| name).join(", ");
+            format!("`{class}` is none of {all}")
+        })?;
+        let per_second = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate <= FASTEST);
+        let per_second =
+            per_second.ok_or_else(|| format!("`{rate}` per second must be above 0 and at most {FASTEST}"))?;
+        let burst = burst.parse::<u32>().ok().filter(|burst| (1..=LARGEST).contains(burst));
+        let burst = burst.ok_or_else(|| format!("a burst must be 1 to {LARGEST}"))?;
+        Ok(Self { class, size: Size { burst, per_second } })
+    }
+}
+
+/// The buckets of an operation: what users say about its class, the last word first, else the table.
+#[must_use]
+pub fn rates(limits: Limits, paces: &[Pace], operation: &str, narrow: bool) -> Rates {
+    let table = limits.of(operation, narrow);
+    let class = OperationClass::of(operation);
+    match paces.iter().rev().find(|pace| Some(pace.class) == class) {
+        // Resources are counted by EC2 whatever we say.
+        Some(pace) => Rates { requests: pace.size, ..table },
+        None => table,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_choose_the_pace_of_a_class() {
+        let paces: Vec<Pace> =
+            ["launch=1:3", "hosts=0.5:2", "launch=4:9"].iter().map(|text| text.parse().unwrap()).collect();
+        let of = |operation| {
+            let rates = rates(Limits::Shipped, &paces, operation, true);
+            (rates.requests.burst, rates.requests.per_second, rates.resources.is_some())
+        };
+        assert_eq!(of("RunInstances"), (9, 4.0, true), "the last word counts, and resources stay EC2's");
+        assert_eq!((of("AllocateHosts"), of("ReleaseHosts")), ((2, 0.5, false), (2, 0.5, false)));
+        assert_eq!(of("DescribeHosts"), (100, 20.0, false), "nobody said anything about it");
+        assert_eq!(of("AssumeRole"), (100, 50.0, false));
+    }
+
+    #[test]
+    fn a_pace_that_is_none_is_refused_with_the_reason() {
+        for (text, part) in [
+            ("launch", "CLASS=PER_SECOND:BURST"),
+            ("launch=2", "CLASS=PER_SECOND:BURST"),
+            ("terminate=2:5", "none of describe, launch, hosts, other"),
+            ("launch=0:5", "above 0"),
+            ("launch=NaN:5", "above 0"),
+            ("launch=inf:5", "above 0"),
+            ("launch=2:0", "1 to 10000"),
+            ("launch=2:x", "1 to 10000"),
+        ] {
+            let error = text.parse::<Pace>().unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn published_buckets_are_those_ec2_publishes() {

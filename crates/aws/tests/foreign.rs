@@ -11,8 +11,8 @@ use aws::errors::Kind;
 use aws::net::{Aws, Client, Meter, Options, Scope, Trust};
 use aws::place::Endpoints;
 use aws::port::{
-    AllocateHosts, Ec2, Filter, HostQuery, HostShape, HostState, ImageQuery, InstanceQuery, InstanceState, Keys,
-    LocationType, MetadataOptions, Placement, RunInstance, Sts, Tags, Tenancy, TypeQuery,
+    Affinity, AllocateHosts, BlockDevice, Ec2, Filter, HostQuery, HostShape, HostState, ImageQuery, InstanceQuery,
+    InstanceState, Keys, LocationType, MetadataOptions, Placement, RunInstance, Sts, Switch, Tags, Tenancy, TypeQuery,
 };
 use kit::clock::Clock;
 
@@ -121,6 +121,85 @@ async fn an_instance_is_launched_found_and_ended() {
     let error = ec2.describe_instances(&unknown).await.unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::NotFound, Some("InvalidInstanceID.NotFound")));
     assert!(error.request_id().is_some());
+}
+
+#[tokio::test]
+async fn an_instance_is_rehearsed_and_launched_on_a_host_of_its_own() {
+    let Some(client) = client() else { return };
+    let ec2 = client.ec2();
+    let hosts = AllocateHosts {
+        token: "foreign-3".parse().unwrap(),
+        zone: "us-east-1a".parse().unwrap(),
+        shape: HostShape::Type("c5.large".parse().unwrap()),
+        quantity: 1,
+        recovery: Some(Switch::On),
+        maintenance: None,
+        outpost_arn: None,
+        asset_ids: Vec::new(),
+        tags: tags("own"),
+    };
+    let host = ec2.allocate_hosts(&hosts).await.unwrap().remove(0);
+    let subnet = ec2.describe_subnets(&[], &[Filter::new("availability-zone", ["us-east-1a"])]).await.unwrap();
+    let subnet = subnet.first().expect("a default subnet");
+    let groups = [Filter::new("vpc-id", [subnet.vpc.clone().unwrap().as_str()])];
+    let group = ec2.describe_security_groups(&[], &groups).await.unwrap().remove(0).id;
+    let image = ec2.describe_images(&ImageQuery { owners: vec!["amazon".to_owned()], ..ImageQuery::default() }).await;
+    let image = image.unwrap().into_iter().find(|image| image.root_device.is_some()).expect("an image");
+    let root = BlockDevice {
+        device_name: image.root_device.clone().unwrap(),
+        size: Some(20),
+        volume_type: Some("gp3".to_owned()),
+        iops: None,
+        throughput: None,
+        encrypted: None,
+        kms_key_id: None,
+    };
+    let placement = Placement {
+        tenancy: Some(Tenancy::Host),
+        host: Some(host.clone()),
+        affinity: Some(Affinity::Host),
+        ..Placement::default()
+    };
+    let launch = RunInstance {
+        token: "foreign-4".parse().unwrap(),
+        dry_run: false,
+        image: image.id,
+        instance_type: "c5.large".parse().unwrap(),
+        subnet: subnet.id.clone(),
+        security_groups: vec![group],
+        public_ip: None,
+        key_name: None,
+        profile: None,
+        block_devices: vec![root],
+        metadata: MetadataOptions { http_tokens: Some("optional".to_owned()), ..MetadataOptions::default() },
+        user_data: Some(vec![b'x'; 16 << 10].into()),
+        placement,
+        license_configuration_arns: Vec::new(),
+        tags: tags("launched"),
+    };
+    let rehearsal = RunInstance {
+        dry_run: true,
+        placement: Placement { tenancy: Some(Tenancy::Host), ..Placement::default() },
+        ..launch.clone()
+    };
+    let said = ec2.run_instance(&rehearsal).await.unwrap_err();
+    assert_eq!((said.kind(), said.code()), (Kind::DryRun, Some("DryRunOperation")), "{said}");
+    let launched = ec2.run_instance(&launch).await.unwrap();
+    // moto does not look instances up by their token.
+    let found = ec2.describe_instances(&InstanceQuery::by_tag("berth-test", "launched")).await.unwrap();
+    assert_eq!(found.iter().map(|instance| &instance.id).collect::<Vec<_>>(), [&launched.id], "found by its tag");
+    let one = &found[0];
+    assert_eq!((one.tenancy.as_ref(), one.host.as_ref()), (Some(&Tenancy::Host), Some(&host)), "{one:?}");
+    assert_eq!((&one.tags, one.zone.as_ref().unwrap().as_str()), (&tags("launched"), "us-east-1a"));
+    let volumes = ec2.describe_volumes(&[Filter::new("attachment.instance-id", [one.id.as_str()])]).await.unwrap();
+    assert!(!volumes.is_empty(), "{volumes:?}");
+    let required = MetadataOptions { http_tokens: Some("required".to_owned()), ..MetadataOptions::default() };
+    ec2.modify_instance_metadata_options(&one.id, &required).await.unwrap();
+    let after = ec2.describe_instances(&InstanceQuery::Ids(vec![one.id.clone()])).await.unwrap();
+    assert_eq!(after[0].metadata.http_tokens.as_deref(), Some("required"));
+    assert_eq!(ec2.terminate_instances(std::slice::from_ref(&one.id)).await.unwrap()[0].id, one.id);
+    let judged = ec2.release_hosts(std::slice::from_ref(&host)).await.unwrap();
+    assert_eq!(judged.verdict(&host), Some(Ok(())));
 }
 
 #[tokio::test]

@@ -95,6 +95,26 @@ fn launch(sim: &Handle, token: &str, host: Option<&HostId>) -> RunInstance {
 }
 
 #[tokio::test]
+async fn an_instance_is_stopped_and_started_again() {
+    let sim = world().await;
+    sim.settings(|settings| settings.delays.stop = Duration::ZERO);
+    let client = client(&sim);
+    let ec2 = client.ec2();
+    let hosts = ec2.allocate_hosts(&allocation("dh-1", "m5.large", 1)).await.unwrap();
+    let id = ec2.run_instance(&launch(&sim, "ri-1", Some(&hosts[0]))).await.unwrap().id;
+    let one = std::slice::from_ref(&id);
+    sim.script(Fault::on("StopInstances", What::CutAfter));
+    let stopped = ec2.stop_instances(one).await.unwrap();
+    assert_eq!((&stopped[0].id, &stopped[0].now), (&id, &InstanceState::Stopped), "a repetition changes nothing");
+    assert_eq!(sim.instances()[0].stops, 1);
+    let started = ec2.start_instances(one).await.unwrap();
+    assert_eq!((&started[0].before, &started[0].now), (&InstanceState::Stopped, &InstanceState::Running));
+    assert!(ec2.stop_instances(&[]).await.unwrap().is_empty() && ec2.start_instances(&[]).await.unwrap().is_empty());
+    ec2.terminate_instances(one).await.unwrap();
+    assert_eq!(ec2.start_instances(one).await.unwrap_err().code(), Some("IncorrectInstanceState"));
+}
+
+#[tokio::test]
 async fn a_lost_answer_never_costs_a_second_host_or_instance() {
     let sim = world().await;
     let client = client(&sim);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the calls rooms make, and what they give | [`port`] |
 //! | what went wrong and what to do about it | [`errors`]: one table from codes and words to kinds |
-//! | who we are and where the server is | [`profile`]: what a credentials secret says |
+//! | who we are and where the server is | [`profile`]: what a credentials secret says; [`cloud`]: the way there |
 //! | long lists | [`paging`] |
 //! | work that takes its time | [`jobs`]: waiting with a deadline, one machine per name |
 //! | how fast we may go | [`limits`] |
@@ -19,6 +19,7 @@
 //! command; keys and signatures are never shown, not even if the server repeats them; only checked addresses are called
 //! and redirects are not followed.
 
+pub mod cloud;
 pub mod errors;
 pub mod jobs;
 pub mod limits;

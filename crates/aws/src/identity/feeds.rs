@@ -93,6 +93,12 @@ impl IdentityFeeds {
         }
     }
 
+    /// The Secrets that static identities name, in no order.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<String> {
+        self.statics.all().into_iter().filter_map(|(_, spec)| spec.secret_ref.clone()).collect()
+    }
+
     /// Waits until every index is complete, or known to have nothing to hold.
     pub async fn settled(&self) {
         self.controllers.settled().await;

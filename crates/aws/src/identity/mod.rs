@@ -19,6 +19,8 @@ pub use feeds::{IdentityFeeds, IdentityLists};
 
 /// Roles that are taken on one after the other, at most.
 pub const LONGEST_CHAIN: usize = 5;
+/// The controller identity that serves clusters which name none.
+const DEFAULT: &str = "default";
 /// How long a session of a role may last, in seconds; STS takes nothing else.
 const DURATIONS: std::ops::RangeInclusive<i32> = 900..=43_200;
 
@@ -67,7 +69,7 @@ impl IdentityName {
         let AwsIdentityRef { kind, name } = reference;
         let known = IdentityKind::read(kind).ok_or_else(|| IdentityError::UnknownKind { kind: kind.clone() })?;
         let name = match (name.as_str(), known) {
-            ("", IdentityKind::Controller) => "default".to_owned(),
+            ("", IdentityKind::Controller) => DEFAULT.to_owned(),
             ("", _) => return Err(IdentityError::Nameless { kind: known.as_str() }),
             (name, _) => name.to_owned(),
         };
@@ -253,7 +255,8 @@ impl fmt::Display for Chain {
     }
 }
 
-/// Follows the identity of a cluster; without a reference the process's own credentials serve it.
+/// Follows the identity of a cluster. Without a reference the controller identity `default` serves it, as if it were named;
+/// only where nobody has made that object do the process's own credentials serve every namespace.
 ///
 /// # Errors
 /// When an identity on the way is not there, does not allow the namespace, or cannot be used.
@@ -262,8 +265,16 @@ pub fn resolve(
     space: Space<'_>,
     identities: &impl Identities,
 ) -> Result<Chain, IdentityError> {
-    let Some(reference) = reference else { return Ok(Chain::process()) };
-    let first = IdentityName::read(reference)?;
+    let first = match reference {
+        Some(reference) => IdentityName::read(reference)?,
+        None => {
+            let default = IdentityName { kind: IdentityKind::Controller, name: DEFAULT.to_owned() };
+            if identities.find(&default).is_none() {
+                return Ok(Chain::process());
+            }
+            default
+        }
+    };
     let mut seen = Vec::new();
     let mut roles = Vec::new();
     let mut next = Some(first.clone());

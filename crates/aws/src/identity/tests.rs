@@ -104,6 +104,11 @@ fn without_a_reference_the_process_serves_the_cluster_itself() {
     let empty = BTreeMap::new();
     let none = resolve(None, Space { name: "x", labels: &empty }, &|_: &IdentityName| None);
     assert_eq!(none, Ok(Chain::process()));
+    for (allowed, wanted) in [(json!({}), true), (json!({"list": ["x"]}), true), (json!({"list": ["y"]}), false)] {
+        let default = book(&[(Controller, "default", json!({"allowedNamespaces": allowed}))]);
+        let found = resolve(None, Space { name: "x", labels: &empty }, &default);
+        assert_eq!(found.is_ok(), wanted, "leaving the reference out is no way past {allowed}: {found:?}");
+    }
     let nameless = resolve(
         Some(&reference("AWSClusterControllerIdentity", "")),
         Space { name: "x", labels: &empty },

@@ -27,7 +27,7 @@ pub use trust::Trust;
 
 use crate::credentials::{CredentialsError, Source};
 use crate::errors::Service;
-use crate::limits::Limits;
+use crate::limits::{Limits, Pace};
 use crate::place::{Endpoint, Endpoints};
 use crate::port::{Answer, AssumeRole, AssumeRoleWithWebIdentity, CallerIdentity, Credentials, Sts};
 use call::{Buckets, Caller, Signer};
@@ -49,6 +49,8 @@ pub struct Options {
     pub user_agent: String,
     /// Which buckets are kept to.
     pub limits: Limits,
+    /// What users say about some of them.
+    pub paces: Vec<Pace>,
     /// How long calls may take.
     pub timing: Timing,
     /// How names are resolved.
@@ -64,6 +66,7 @@ impl Options {
         Self {
             user_agent: user_agent.to_owned(),
             limits: Limits::Shipped,
+            paces: Vec::new(),
             timing: Timing::default(),
             resolver: Arc::new(SystemResolver),
             carrier: None,
@@ -175,7 +178,7 @@ impl Aws {
     /// Nothing is connected yet.
     #[must_use]
     pub fn new(options: Options, clock: Clock, meter: Meter) -> Self {
-        let buckets = Arc::new(Buckets::new(clock.clone(), options.limits));
+        let buckets = Arc::new(Buckets::new(clock.clone(), options.limits, options.paces.clone()));
         let pools = Pools::default();
         Self { inner: Arc::new(Inner { options, clock, meter, buckets, pools, clients: Mutex::default() }) }
     }

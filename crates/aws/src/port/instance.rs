@@ -244,7 +244,7 @@ pub struct Instance {
     pub tags: Tags,
 }
 
-/// What became of an instance that was to be ended.
+/// What became of an instance that was to be ended, stopped or started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateChange {
     /// The instance.

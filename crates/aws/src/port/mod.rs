@@ -57,6 +57,13 @@ pub trait Ec2: Send + Sync {
     /// Ends instances; doing it again changes nothing.
     fn terminate_instances(&self, instances: &[InstanceId]) -> impl Future<Output = Answer<Vec<StateChange>>> + Send;
 
+    /// Stops instances, which keep their disks and, on a host they are tied to, their place; doing it again changes
+    /// nothing.
+    fn stop_instances(&self, instances: &[InstanceId]) -> impl Future<Output = Answer<Vec<StateChange>>> + Send;
+
+    /// Starts stopped instances; doing it again changes nothing.
+    fn start_instances(&self, instances: &[InstanceId]) -> impl Future<Output = Answer<Vec<StateChange>>> + Send;
+
     /// Changes how an instance reaches its metadata service; what is `None` stays.
     fn modify_instance_metadata_options(
         &self,

@@ -9,17 +9,19 @@ mod client;
 mod gates;
 mod judge;
 mod meter;
+mod reach;
 mod read;
 mod sign;
 
 use std::sync::Arc;
 
 use kit::clock::Clock;
-use kit::http::{HttpClient, HttpError, HttpOptions, Policy, Pools, Resolve, SystemResolver};
+use kit::http::{Carry, HttpClient, HttpError, HttpOptions, Policy, Pools, Resolve, SystemResolver};
 
 pub use call::Timing;
 pub use client::Client;
 pub use meter::Meter;
+pub use reach::{Allowed, Reach};
 pub use sign::{canonical, signature};
 
 use crate::limits::Limits;
@@ -93,6 +95,8 @@ pub struct Options {
     pub policy: Policy,
     /// How names are resolved.
     pub resolver: Arc<dyn Resolve>,
+    /// Who carries requests instead of sockets: for simulators.
+    pub carrier: Option<Arc<dyn Carry>>,
 }
 
 impl Options {
@@ -107,6 +111,7 @@ impl Options {
             use_get: false,
             policy: profile::policy(),
             resolver: Arc::new(SystemResolver),
+            carrier: None,
         }
     }
 }
@@ -190,6 +195,7 @@ impl CloudStacks {
         http.connect = http.connect.min(options.timing.request);
         http.policy = options.policy.clone();
         http.resolver = Arc::clone(&options.resolver);
+        http.carrier = options.carrier.clone();
         match trust {
             Trust::System => {}
             Trust::Also(pem) => http.extra_ca = Some(pem.to_vec()),

@@ -132,6 +132,8 @@ pub(crate) fn template(item: Item<'_>) -> Result<Template, Unread> {
 }
 
 pub(crate) fn service_offering(item: Item<'_>) -> Result<ServiceOffering, Unread> {
+    // Servers before 4.21 have no fields for it: an offering gives one device of a group that its details name.
+    let device = item.inner("serviceofferingdetails").and_then(|details| details.owned("pciDevice"));
     Ok(ServiceOffering {
         id: item.need_id("id")?,
         name: item.need("name")?.to_owned(),
@@ -139,7 +141,8 @@ pub(crate) fn service_offering(item: Item<'_>) -> Result<ServiceOffering, Unread
         cpu_mhz: item.number("cpuspeed"),
         memory_mib: item.number("memory"),
         root_disk_gb: item.number::<u64>("rootdisksize").filter(|size| *size > 0),
-        gpus: item.number::<u32>("gpucount").filter(|count| *count > 0),
+        gpus: item.number::<u32>("gpucount").filter(|count| *count > 0).or(device.as_ref().map(|_| 1)),
+        gpu_card: item.owned("gpucardname").or(device),
         customized: item.flag("iscustomized"),
     })
 }
@@ -256,7 +259,22 @@ mod tests {
         )
         .unwrap();
         assert_eq!((offering.cpus, offering.memory_mib, offering.root_disk_gb), (Some(4), Some(8192), None));
-        assert!(offering.customized && offering.gpus.is_none());
+        assert!(offering.customized && offering.gpus.is_none() && offering.gpu_card.is_none());
+        for (more, gpus, card) in [
+            (json!({"gpucount": 2, "gpucardname": "NVIDIA T4"}), Some(2), Some("NVIDIA T4")),
+            (json!({"gpucount": 0}), None, None),
+            (
+                json!({"serviceofferingdetails": {"pciDevice": "Group of NVIDIA GPUs"}}),
+                Some(1),
+                Some("Group of NVIDIA GPUs"),
+            ),
+            (json!({"serviceofferingdetails": {"mincpunumber": "1"}}), None, None),
+        ] {
+            let mut whole = json!({"id": "o", "name": "n"});
+            whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let found = read(whole, service_offering).unwrap();
+            assert_eq!((found.gpus, found.gpu_card.as_deref()), (gpus, card), "{more}");
+        }
         let odd = read(json!({"id": "o", "name": "n", "cpunumber": -1, "memory": "Unlimited"}), service_offering);
         assert_eq!(odd.map(|offering| (offering.cpus, offering.memory_mib)), Ok((None, None)));
         let fixed = read(json!({"id": "d", "name": "n", "disksize": 5, "iscustomized": false}), disk_offering).unwrap();

@@ -69,6 +69,8 @@ pub struct ServiceOffering {
     pub root_disk_gb: Option<u64>,
     /// GPUs; none if it has none or the server does not say.
     pub gpus: Option<u32>,
+    /// What the server calls these GPUs, the maker's name among other words.
+    pub gpu_card: Option<String>,
     /// Whether the user chooses processors and memory.
     pub customized: bool,
 }

@@ -8,7 +8,7 @@ use kit::bucket::Limiter;
 use kit::clock::Clock;
 use kit::queue::Priority;
 
-use crate::limits::{Limits, Size};
+use crate::limits::{Limits, Pace, Size, rates};
 
 /// Buckets that are remembered; those that nobody uses make room.
 const REMEMBERED: usize = 4096;
@@ -53,12 +53,13 @@ impl Pair {
 pub(crate) struct Buckets {
     clock: Clock,
     limits: Limits,
+    paces: Vec<Pace>,
     pairs: Mutex<BTreeMap<Key, Arc<Pair>>>,
 }
 
 impl Buckets {
-    pub(crate) fn new(clock: Clock, limits: Limits) -> Self {
-        Self { clock, limits, pairs: Mutex::new(BTreeMap::new()) }
+    pub(crate) fn new(clock: Clock, limits: Limits, paces: Vec<Pace>) -> Self {
+        Self { clock, limits, paces, pairs: Mutex::new(BTreeMap::new()) }
     }
 
     /// The buckets of an operation for an account in a region.
@@ -72,7 +73,7 @@ impl Buckets {
             pairs.retain(|_, pair| Arc::strong_count(pair) > 1);
         }
         let limiter = |size: Size| Limiter::new(self.clock.clone(), size.burst, size.per_second);
-        let rates = self.limits.of(operation, narrow);
+        let rates = rates(self.limits, &self.paces, operation, narrow);
         let spare = rates.requests.burst.div_ceil(SPARE);
         let requests = Size { burst: rates.requests.burst.saturating_sub(spare).max(1), ..rates.requests };
         let pair = Arc::new(Pair { requests: limiter(requests), resources: rates.resources.map(limiter) });
@@ -96,7 +97,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn accounts_regions_and_operations_do_not_wait_for_each_other() {
         let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
-        let buckets = Buckets::new(clock.clone(), Limits::Shipped);
+        let buckets = Buckets::new(clock.clone(), Limits::Shipped, Vec::new());
         let here = buckets.of("1", &region("us-east-1"), "AllocateHosts", true);
         for _ in 0..4 {
             here.turn(1, Priority::Background).await.unwrap();
@@ -117,7 +118,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_thousand_launches_take_what_the_published_buckets_allow() {
         let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
-        let buckets = Buckets::new(clock.clone(), Limits::Published);
+        let buckets = Buckets::new(clock.clone(), Limits::Published, Vec::new());
         let pair = buckets.of("1", &region("us-east-1"), "RunInstances", true);
         let begin = clock.instant();
         for _ in 0..1000 {
@@ -138,7 +139,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn memory_is_bounded() {
         let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
-        let buckets = Buckets::new(clock, Limits::Shipped);
+        let buckets = Buckets::new(clock, Limits::Shipped, Vec::new());
         let used = buckets.of("used", &region("us-east-1"), "DescribeHosts", true);
         for account in 0..2 * REMEMBERED {
             buckets.of(&account.to_string(), &region("us-east-1"), "DescribeHosts", true);

@@ -78,11 +78,11 @@ pub(super) fn described(root: Node<'_>, found: &mut Vec<Instance>) -> Result<(),
     root.items("reservationSet").try_for_each(|reservation| each(reservation, "instancesSet", found, instance))
 }
 
-pub(super) fn terminate(instances: &[InstanceId]) -> Form {
+pub(super) fn named(instances: &[InstanceId]) -> Form {
     Form::new().list("InstanceId", instances)
 }
 
-pub(super) fn terminated(root: Node<'_>, found: &mut Vec<StateChange>) -> Result<(), String> {
+pub(super) fn changed(root: Node<'_>, found: &mut Vec<StateChange>) -> Result<(), String> {
     let state = |node: Node<'_>, name: &str| {
         InstanceState::from(node.child(name).and_then(|state| state.get("name")).unwrap_or_default())
     };

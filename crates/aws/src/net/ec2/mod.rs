@@ -73,6 +73,15 @@ impl Ec2Client {
         self.one(call, read).await
     }
 
+    /// Makes a call that changes the states of instances.
+    async fn change_states(&self, call: Call) -> Answer<Vec<StateChange>> {
+        let read = |root: Node<'_>| {
+            let mut found = Vec::new();
+            instances::changed(root, &mut found).map(|()| found)
+        };
+        self.one(call, read).await
+    }
+
     async fn types(&self, query: &TypeQuery) -> Answer<TypeList> {
         const OPERATION: &str = "DescribeInstanceTypes";
         let forms: Vec<Form> = match query {
@@ -149,13 +158,26 @@ impl Ec2 for Ec2Client {
         if instances.is_empty() {
             return Ok(Vec::new());
         }
-        let call = Call::change("TerminateInstances", instances::terminate(instances), Repeat::Safe);
-        let call = call.urgent().resources(instances.len());
-        let read = |root: Node<'_>| {
-            let mut found = Vec::new();
-            instances::terminated(root, &mut found).map(|()| found)
-        };
-        self.one(call, read).await
+        let call = Call::change("TerminateInstances", instances::named(instances), Repeat::Safe);
+        self.change_states(call.urgent().resources(instances.len())).await
+    }
+
+    async fn stop_instances(&self, instances: &[InstanceId]) -> Answer<Vec<StateChange>> {
+        if instances.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.change_states(
+            Call::change("StopInstances", instances::named(instances), Repeat::Safe).resources(instances.len()),
+        )
+        .await
+    }
+
+    async fn start_instances(&self, instances: &[InstanceId]) -> Answer<Vec<StateChange>> {
+        if instances.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = Call::change("StartInstances", instances::named(instances), Repeat::Safe);
+        self.change_states(call.resources(instances.len())).await
     }
 
     async fn modify_instance_metadata_options(&self, instance: &InstanceId, options: &MetadataOptions) -> Answer<()> {
@@ -293,7 +315,7 @@ pub(crate) fn read_everything(root: Node<'_>) -> usize {
         + list(root, catalogue::regions)
         + list(root, hosts::described)
         + list(root, instances::described)
-        + list(root, instances::terminated)
+        + list(root, instances::changed)
         + list(root, network::subnets)
         + list(root, network::vpcs)
         + list(root, network::dhcp_options)

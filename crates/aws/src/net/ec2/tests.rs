@@ -279,7 +279,7 @@ fn instances_are_read_from_both_answers_that_carry_them() {
     let empty = "<RunInstancesResponse><instancesSet/></RunInstancesResponse>";
     assert!(instances::launched(document(empty).root()).is_err());
     let ended = "<TerminateInstancesResponse><instancesSet><item><instanceId>i-0123456789abcdef0</instanceId><currentState><code>32</code><name>shutting-down</name></currentState><previousState><code>16</code><name>running</name></previousState></item></instancesSet></TerminateInstancesResponse>";
-    let changes = list(ended, instances::terminated).unwrap();
+    let changes = list(ended, instances::changed).unwrap();
     assert_eq!((&changes[0].before, &changes[0].now), (&InstanceState::Running, &InstanceState::ShuttingDown));
 }
 
@@ -421,7 +421,7 @@ proptest! {
             let root = document.root();
             let _ = (hosts::allocated(root), hosts::each_judged(root), hosts::described(root, &mut Vec::new()));
             let _ = (instances::launched(root), instances::described(root, &mut Vec::new()));
-            let _ = instances::terminated(root, &mut Vec::new());
+            let _ = instances::changed(root, &mut Vec::new());
             catalogue::types(root, &mut TypeList::default());
             catalogue::zones(root, &mut Vec::new());
             catalogue::image_list(root, &mut Vec::new());
