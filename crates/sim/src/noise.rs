@@ -10,11 +10,17 @@ use std::path::Path;
 /// The longest noise that is made; what grows by changes stays below four times of it.
 const LONGEST: u64 = 512;
 
-/// Calls a target with every file of a folder, and then with so many inputs made of them.
+/// Calls a target with every file of a folder, and then with so many inputs made of them, or with as many as the variable
+/// `BERTH_NOISE_ROUNDS` says.
 ///
 /// # Panics
 /// When the target does, after telling the input; and when there is no corpus.
 pub fn drive(corpus: &Path, rounds: u64, target: impl Fn(&[u8])) {
+    let more = std::env::var_os("BERTH_NOISE_ROUNDS").and_then(|text| text.to_str()?.parse().ok());
+    each(corpus, more.unwrap_or(rounds), target);
+}
+
+fn each(corpus: &Path, rounds: u64, target: impl Fn(&[u8])) {
     let files = files(corpus);
     assert!(!files.is_empty(), "{} holds no corpus", corpus.display());
     for file in &files {
@@ -130,7 +136,7 @@ mod tests {
         std::fs::write(dir.path().join("b"), "").unwrap();
         let run = || {
             let seen = RefCell::new(Vec::new());
-            drive(dir.path(), 500, |bytes| seen.borrow_mut().push(bytes.to_vec()));
+            each(dir.path(), 500, |bytes| seen.borrow_mut().push(bytes.to_vec()));
             seen.into_inner()
         };
         let first = run();
@@ -145,6 +151,6 @@ mod tests {
     fn a_panic_gets_out() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a"), "abc").unwrap();
-        drive(dir.path(), 100, |bytes| assert!(bytes.len() != 7, "seven"));
+        each(dir.path(), 100, |bytes| assert!(bytes.len() != 7, "seven"));
     }
 }

@@ -26,8 +26,8 @@ pub use audit::{Request, unused};
 pub use find::Server;
 pub use install::{apply, aws_network_definitions, install_crds, objects, open_definition, webhooks_by_url};
 pub use managers::{
-    Manager, capi, capi_with, cluster_api_definitions, ipam, kubeadm_bootstrap, kubeadm_control_plane,
-    provider_definitions,
+    Manager, capi, capi_with, cloudstack_definitions, cluster_api_definitions, ipam, kubeadm_bootstrap,
+    kubeadm_bootstrap_with, kubeadm_control_plane, kubeadm_control_plane_with, provider_definitions,
 };
 pub use process::{Process, free_port, http_get, wait_http};
 

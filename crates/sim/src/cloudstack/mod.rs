@@ -23,7 +23,7 @@ pub mod world;
 use jiff::Timestamp;
 
 pub use crate::edge::{Error, KeyPair};
-use crate::edge::{Place, serve};
+use crate::edge::{Place, keep, serve};
 pub use handle::Handle;
 use world::World;
 use world::settings::Settings;
@@ -66,13 +66,26 @@ impl Default for Options {
 
 /// Starts a simulator on the loopback address.
 pub async fn start(options: Options) -> Result<Handle, Error> {
-    let world = World::new(options.settings, &options.api_key, &options.secret_key, options.seed);
-    let place = Place { port: options.port, tls: options.tls.as_ref(), time: options.time, frozen: options.frozen };
-    let (endpoint, held) = serve(world, place).await?;
-    Ok(Handle {
-        endpoint: format!("{endpoint}{}", world::engine::PATH),
-        api_key: options.api_key,
-        secret_key: options.secret_key,
-        held,
-    })
+    let (endpoint, held) = serve(world(&options), place(&options)).await?;
+    Ok(handle(options, &endpoint, held))
+}
+
+/// A simulator without a socket, which is called through [`crate::edge::Held::carry`].
+#[must_use]
+pub fn without_socket(options: Options) -> Handle {
+    let held = keep(world(&options), &place(&options));
+    handle(options, "http://127.0.0.1:1", held)
+}
+
+fn world(options: &Options) -> World {
+    World::new(options.settings.clone(), &options.api_key, &options.secret_key, options.seed)
+}
+
+fn place(options: &Options) -> Place<'_> {
+    Place { port: options.port, tls: options.tls.as_ref(), time: options.time, frozen: options.frozen }
+}
+
+fn handle(options: Options, endpoint: &str, held: crate::edge::Held<World>) -> Handle {
+    let endpoint = format!("{endpoint}{}", world::engine::PATH);
+    Handle { endpoint, api_key: options.api_key, secret_key: options.secret_key, held }
 }

@@ -67,6 +67,7 @@ struct Claim {
 /// - `data-first`: an image is set only when the secrets that go with it are there;
 /// - `claim-last`: no claim goes while its host still has its image;
 /// - `clean-disk`: nothing of one tenant lies on a disk while another tenant has the host;
+/// - `clean-free`: nothing lies on the disk of a host that anybody may take, unless its admin has disks not cleaned;
 /// - at rest, `one-host`: a claim is named by one host at most, and `orphan`: no host names a claim that is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Judge {
@@ -239,6 +240,10 @@ impl Judge {
             let text = format!("{} took it from {}", shown(new), shown(old));
             self.breaches.push(breach("one-consumer", host, text));
         }
+        let forced = host.note(FORCE_RELEASE).is_some() || before.note(FORCE_RELEASE).is_some();
+        if new.is_none() && !forced {
+            self.clean_free(host, old);
+        }
         let (Some(old), true) = (claim_of(before), new.as_ref().is_none_or(reserves)) else { return };
         if host.image().is_some() || host.custom_deploy().is_some() {
             let text = format!("{} let it go with its image", shown(old));
@@ -255,7 +260,6 @@ impl Judge {
         );
         let dark = host.state() == state::EXTERNALLY_PROVISIONED
             && !host.status.as_ref().is_some_and(|status| status.powered_on);
-        let forced = host.note(FORCE_RELEASE).is_some() || before.note(FORCE_RELEASE).is_some();
         if !(bare || dark || forced || host.deleting()) {
             let text = format!("{} let it go while it was {}", shown(old), host.state());
             self.breaches.push(breach("given-away", host, text));
@@ -266,6 +270,17 @@ impl Judge {
         if let Some(((_, name), _)) = left.filter(|_| !self.held_for(&place, &uid)) {
             let text = format!("{} let it go before Secret {name} was gone", shown(old));
             self.breaches.push(breach("copy-held", host, text));
+        }
+    }
+
+    /// Somebody let a host go.
+    fn clean_free(&mut self, host: &Host, old: &Consumer) {
+        let key = (host.metadata.namespace.clone().unwrap_or_default(), host.metadata.name.clone().unwrap_or_default());
+        let left = self.disks.get(&key).and_then(|disk| disk.owner.as_ref());
+        let kept = !state::wipes(host) || self.forgiven.keeps_disks.contains(&key) || host.deleting();
+        if let Some(owner) = left.filter(|_| !kept && (old.kind == "HostClaim" || reserves(old))) {
+            let text = format!("{} let it go, and its disk still holds what {} left", shown(old), shown(owner));
+            self.breaches.push(breach("clean-free", host, text));
         }
     }
 

@@ -276,7 +276,8 @@ impl Step<'_> {
         machine.pressed = None;
         match state {
             PROVISIONING => (machine.written, machine.spoilt) = (false, false),
-            DEPROVISIONING => machine.wipes = wipes(self.host),
+            // A node that was never written is not cleaned either: what lay on its disk before still does.
+            DEPROVISIONING => machine.wipes = wipes(self.host) && (!undone || machine.written),
             _ => {}
         }
         self.write(status, machine)

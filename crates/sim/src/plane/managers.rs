@@ -65,24 +65,34 @@ pub async fn capi_with(plane: &Plane, more: &[&str]) -> Result<Manager, PlaneErr
 
 /// Installs the definitions of the kubeadm bootstrap provider and starts it; the core manager must run already.
 pub async fn kubeadm_bootstrap(plane: &Plane) -> Result<Manager, PlaneError> {
+    kubeadm_bootstrap_with(plane, &[]).await
+}
+
+/// The same with more flags.
+pub async fn kubeadm_bootstrap_with(plane: &Plane, more: &[&str]) -> Result<Manager, PlaneError> {
     let kind = Kind {
         name: "capi-kubeadm-bootstrap",
         manifests: "manifests/kubeadm-bootstrap.json",
         health_flag: "--health-addr",
         more: &[],
     };
-    start(plane, kind, &[]).await
+    start(plane, kind, more).await
 }
 
 /// Installs the definitions of the kubeadm control-plane provider and starts it; the core manager must run already.
 pub async fn kubeadm_control_plane(plane: &Plane) -> Result<Manager, PlaneError> {
+    kubeadm_control_plane_with(plane, &[]).await
+}
+
+/// The same with more flags.
+pub async fn kubeadm_control_plane_with(plane: &Plane, more: &[&str]) -> Result<Manager, PlaneError> {
     let kind = Kind {
         name: "capi-kubeadm-control-plane",
         manifests: "manifests/kubeadm-control-plane.json",
         health_flag: "--health-addr",
         more: &["--feature-gates=ClusterTopology=true"],
     };
-    start(plane, kind, &[]).await
+    start(plane, kind, more).await
 }
 
 /// Installs the in-cluster IPAM provider's definitions and starts it; the core manager must run already.
@@ -109,6 +119,11 @@ pub fn provider_definitions() -> Result<Vec<Value>, PlaneError> {
         ("capi-kubeadm-control-plane", "manifests/kubeadm-control-plane.json"),
         ("the CloudStack provider's definitions", "manifests/cloudstack.json"),
     ])
+}
+
+/// The definitions of the CloudStack provider, which is played here.
+pub fn cloudstack_definitions() -> Result<Vec<Value>, PlaneError> {
+    definitions(&[("the CloudStack provider's definitions", "manifests/cloudstack.json")])
 }
 
 fn definitions(files: &[(&'static str, &str)]) -> Result<Vec<Value>, PlaneError> {

@@ -2,12 +2,13 @@
 
 use super::PlaneError;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -189,10 +190,26 @@ pub(super) fn temp_dir() -> Result<PathBuf, PlaneError> {
     Ok(dir)
 }
 
-/// A port on 127.0.0.1 that is free right now.
+/// Where ports for servers are taken from: below what Linux and macOS give to outgoing connections, so that no connection
+/// can take a port between its being chosen here and the server listening on it.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// A port on 127.0.0.1 for a server of this process. Nobody else is given it while this process lives: the lock on its file
+/// ends with the process, however it ends.
 pub fn free_port() -> Result<u16, PlaneError> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(PlaneError::io("looking for a free port"))?;
-    Ok(listener.local_addr().map_err(PlaneError::io("looking for a free port"))?.port())
+    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let begin = usize::try_from(std::process::id()).unwrap_or_default().wrapping_mul(61);
+    for port in PORTS.cycle().skip(begin % PORTS.len()).take(PORTS.len()) {
+        // A file of another user cannot be opened, and then the port is taken.
+        let path = std::env::temp_dir().join(format!("berth-port-{port}"));
+        let Ok(file) = File::options().create(true).append(true).open(path) else { continue };
+        if file.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            held.push(file);
+            return Ok(port);
+        }
+    }
+    Err(PlaneError::io("looking for a free port")(ErrorKind::AddrInUse.into()))
 }
 
 /// Status and body of a plain GET on 127.0.0.1, within two seconds.
@@ -250,6 +267,19 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    #[test]
+    fn a_port_is_given_once_and_never_to_a_connection() {
+        let ports: std::collections::BTreeSet<u16> = (0..50).map(|_| free_port().unwrap()).collect();
+        assert_eq!(ports.len(), 50, "{ports:?}");
+        assert!(ports.iter().all(|port| PORTS.contains(port)), "{ports:?}");
+        for port in ports {
+            let lock = File::open(std::env::temp_dir().join(format!("berth-port-{port}"))).unwrap();
+            assert!(lock.try_lock().is_err(), "another process could take {port}");
+        }
+        let connection = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(!PORTS.contains(&connection.local_addr().unwrap().port()));
     }
 
     #[test]

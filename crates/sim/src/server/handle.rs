@@ -236,7 +236,8 @@ impl Handle {
         self.inner.tick();
     }
 
-    pub(crate) fn attach(&self, gate: Gate) {
+    /// Lets the effects of this connection pass a gate: those on a second server count like those on the first.
+    pub fn attach(&self, gate: Gate) {
         self.line.control().gate = Some(gate);
     }
 }

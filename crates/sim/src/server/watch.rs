@@ -229,8 +229,9 @@ impl Watch {
     }
 }
 
+/// The word comes first, as real servers send it: clients read what follows by it.
 fn line(word: &str, object: &Value) -> Bytes {
-    Bytes::from(format!("{}\n", json!({ "type": word, "object": object })))
+    Bytes::from(format!("{{\"type\":{},\"object\":{object}}}\n", json!(word)))
 }
 
 fn expired(message: &str) -> Bytes {

@@ -26,6 +26,39 @@ fn an_instance_goes_from_pending_to_terminated_and_out_of_sight() {
 }
 
 #[test]
+fn an_instance_is_stopped_and_started_on_its_host() {
+    let mut bench = Bench::new();
+    let host = bench.host("m5.large");
+    let id = bench.launch(&host, "m5.large");
+    let one = format!("InstanceId.1={id}");
+    let state = |bench: &mut Bench| bench.call("DescribeInstances", &one).ok().all("name")[0].clone();
+    bench.call("StopInstances", &one).refused(400, "IncorrectInstanceState");
+    bench.pass(3);
+    let answer = bench.call("StopInstances", &one).ok();
+    assert_eq!(
+        (answer.all("name"), answer.all("code")),
+        (vec!["stopping".to_owned(), "running".to_owned()], vec!["64".to_owned(), "16".to_owned()])
+    );
+    bench.call("StartInstances", &one).refused(400, "IncorrectInstanceState");
+    bench.pass(5);
+    assert_eq!(state(&mut bench), "stopped");
+    assert_eq!(bench.call("StopInstances", &one).ok().all("name"), ["stopped", "stopped"], "again changes nothing");
+    assert_eq!(bench.call("StartInstances", &one).ok().all("name"), ["pending", "stopped"]);
+    bench.pass(3);
+    assert_eq!(bench.call("StartInstances", &one).ok().all("name"), ["running", "running"], "again changes nothing");
+    bench.call("StopInstances", &one).ok();
+    bench.pass(5);
+    bench.call("TerminateInstances", &one).ok();
+    bench.pass(5);
+    for action in ["StopInstances", "StartInstances"] {
+        bench.call(action, &one).refused(400, "IncorrectInstanceState");
+        bench.call(action, "").refused(400, "MissingParameter");
+        let both = format!("{one}&InstanceId.2=i-00000000000000000");
+        bench.call(action, &both).refused(400, "InvalidInstanceID.NotFound");
+    }
+}
+
+#[test]
 fn one_unknown_instance_refuses_the_whole_termination() {
     let mut bench = Bench::new();
     let host = bench.host("m5.large");

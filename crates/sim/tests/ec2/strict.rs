@@ -67,7 +67,7 @@ fn action_and_version_must_be_given_and_known() {
         ("Action=&Version=2016-11-15", "MissingAction"),
         ("Action=DescribeHosts", "NoSuchVersion"),
         ("Action=DescribeHosts&Version=2014-01-01", "NoSuchVersion"),
-        ("Action=StartInstances&Version=2016-11-15", "InvalidAction"),
+        ("Action=MonitorInstances&Version=2016-11-15", "InvalidAction"),
         ("Action=GetCallerIdentity&Version=2016-11-15", "InvalidAction"),
         ("Action=DescribeHosts&Action=DescribeHosts&Version=2016-11-15", "MalformedQueryString"),
     ] {
@@ -138,6 +138,8 @@ fn every_operation_refuses_parameters_it_does_not_know() {
         ("ModifyHosts", format!("HostId.1={host}")),
         ("DescribeHostReservations", String::new()),
         ("RunInstances", launch),
+        ("StopInstances", format!("InstanceId.1={instance}")),
+        ("StartInstances", format!("InstanceId.1={instance}")),
         ("TerminateInstances", format!("InstanceId.1={instance}")),
         ("DescribeInstances", String::new()),
         ("ModifyInstanceMetadataOptions", format!("InstanceId={instance}")),
@@ -168,6 +170,10 @@ fn every_operation_refuses_parameters_it_does_not_know() {
         }
     }
     for (action, parameters) in &cases {
+        // What is still on its way to another state can be neither stopped nor started.
+        if ["StopInstances", "StartInstances"].contains(action) {
+            bench.pass(120);
+        }
         bench.call(action, parameters).ok();
     }
 }

@@ -11,6 +11,7 @@ pub mod things;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use crate::edge::Stage;
 use crate::edge::log::Log;
@@ -109,7 +110,7 @@ impl World {
             ("Large Instance", Some((4, 2000, 16_384))),
             ("Custom Instance", None),
         ] {
-            let offering = ServiceOffering { id: world.rng.uid(), name: name.to_owned(), size };
+            let offering = ServiceOffering { id: world.rng.uid(), name: name.to_owned(), size, more: Map::new() };
             world.offerings.push(offering);
         }
         for (name, size) in [("Small", Some(5)), ("Medium", Some(20)), ("Large", Some(100)), ("Custom", None)] {
@@ -168,6 +169,14 @@ impl World {
         Some(id)
     }
 
+    /// Adds a compute offering with fields of its own; gives its id.
+    pub fn add_offering(&mut self, name: &str, size: Option<(u32, u32, u32)>, more: Value) -> String {
+        let id = self.rng.uid();
+        let more = things::object(more);
+        self.offerings.push(ServiceOffering { id: id.clone(), name: name.to_owned(), size, more });
+        id
+    }
+
     /// Adds a template of the root administrator, in all zones there are; gives its id.
     pub fn add_template(&mut self, name: &str, ready: bool, public: bool) -> String {
         let id = self.rng.uid();
@@ -179,6 +188,7 @@ impl World {
             public,
             account: "admin".to_owned(),
             domain: "ROOT".to_owned(),
+            more: Map::new(),
         });
         id
     }

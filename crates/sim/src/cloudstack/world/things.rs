@@ -126,6 +126,8 @@ pub struct Template {
     pub account: String,
     /// Path of that account's domain.
     pub domain: String,
+    /// Fields that this one has otherwise, or besides.
+    pub more: Map<String, Value>,
 }
 
 /// A compute offering.
@@ -137,6 +139,8 @@ pub struct ServiceOffering {
     pub name: String,
     /// Processors, megahertz and MiB; none if the user chooses.
     pub size: Option<(u32, u32, u32)>,
+    /// Fields that this one has otherwise, or besides.
+    pub more: Map<String, Value>,
 }
 
 /// A disk offering.
@@ -259,7 +263,7 @@ impl Network {
 
 impl Template {
     pub(crate) fn json(&self, zone: &Zone, domain: &Domain) -> Map<String, Value> {
-        merged(
+        let mut json = merged(
             json!({
                 "id": self.id, "name": self.name, "displaytext": self.name, "ispublic": self.public,
                 "created": created(), "isready": self.ready, "passwordenabled": false, "format": "QCOW2",
@@ -270,7 +274,9 @@ impl Template {
                 "isdynamicallyscalable": false, "requireshvm": true, "tags": [], "details": {},
             }),
             owner(&self.account, domain),
-        )
+        );
+        json.extend(self.more.clone());
+        json
     }
 }
 
@@ -285,6 +291,7 @@ impl ServiceOffering {
         if let Some((cpus, mhz, memory)) = self.size {
             json.extend(object(json!({"cpunumber": cpus, "cpuspeed": mhz, "memory": memory})));
         }
+        json.extend(self.more.clone());
         json
     }
 }

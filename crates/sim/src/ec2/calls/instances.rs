@@ -6,6 +6,7 @@ use super::super::wire::params::Fields;
 use super::super::wire::refusal::Refusal;
 use super::super::wire::xml::Xml;
 use super::super::world::filters::{Filters, tag_values};
+use super::super::world::host::HostState;
 use super::super::world::instance::{Instance, InstanceState, Interface, MetadataOptions, Volume};
 use super::super::world::time::written;
 use super::Call;
@@ -300,9 +301,22 @@ pub(super) fn modify_metadata(call: &mut Call<'_>, xml: &mut Xml) -> Result<(), 
 }
 
 pub(super) fn terminate(call: &mut Call<'_>, xml: &mut Xml) -> Result<(), Refusal> {
+    let ids = known_ids(call, &["Force", "SkipOsShutdown"])?;
+    let (now, settings) = (call.now, call.settings);
+    let changed = ids.into_iter().filter_map(|id| {
+        let (before, after) = call.place.terminate(now, &id, settings)?;
+        Some((id, before, after))
+    });
+    write_changes(xml, changed.collect());
+    Ok(())
+}
+
+/// Takes the ids of instances that exist, in a request that changes their states.
+fn known_ids(call: &mut Call<'_>, flags: &[&str]) -> Result<Vec<String>, Refusal> {
     let ids = call.fields.texts("InstanceId")?;
-    call.fields.flag("Force")?;
-    call.fields.flag("SkipOsShutdown")?;
+    for flag in flags {
+        call.fields.flag(flag)?;
+    }
     let dry_run = call.fields.flag("DryRun")?;
     if ids.is_empty() {
         return Err(Refusal::missing("InstanceId"));
@@ -311,19 +325,64 @@ pub(super) fn terminate(call: &mut Call<'_>, xml: &mut Xml) -> Result<(), Refusa
     call.finish(dry_run)?;
     let (now, settings) = (call.now, call.settings);
     let known = |id: &str| call.place.instances.get(id).is_some_and(|instance| instance.visible(now, settings));
-    // One unknown id refuses the whole request, and none is terminated.
+    // One unknown id refuses the whole request, and none is changed.
     all_found(&ids, known, "InvalidInstanceID.NotFound", "instance")?;
-    let mut changed = Vec::new();
+    Ok(ids)
+}
+
+/// Refuses the whole request when one instance cannot go there from where it is.
+fn all_able(call: &Call<'_>, ids: &[String], from: &[InstanceState], what: &str) -> Result<(), Refusal> {
     for id in ids {
-        if let Some((before, after)) = call.place.terminate(now, &id, settings) {
-            changed.push((id, before, after));
+        let state = call.place.instances.get(id).and_then(|instance| instance.state.at(call.now).copied());
+        if !state.is_some_and(|state| from.contains(&state)) {
+            let text = format!("The instance '{id}' is not in a state from which it can be {what}.");
+            return Err(Refusal::bad("IncorrectInstanceState", text));
         }
     }
+    Ok(())
+}
+
+fn write_changes(xml: &mut Xml, changed: Vec<(String, InstanceState, InstanceState)>) {
     xml.list("instancesSet", changed, |xml, (id, before, after)| {
         xml.text("instanceId", id);
         write_state(xml, "currentState", after);
         write_state(xml, "previousState", before);
     });
+}
+
+pub(super) fn stop(call: &mut Call<'_>, xml: &mut Xml) -> Result<(), Refusal> {
+    let ids = known_ids(call, &["Force", "Hibernate", "SkipOsShutdown"])?;
+    all_able(call, &ids, &[InstanceState::Running, InstanceState::Stopping, InstanceState::Stopped], "stopped")?;
+    let (now, settings) = (call.now, call.settings);
+    let changed = ids.into_iter().filter_map(|id| {
+        let (before, after) = call.place.stop(now, &id, settings)?;
+        Some((id, before, after))
+    });
+    write_changes(xml, changed.collect());
+    Ok(())
+}
+
+pub(super) fn start(call: &mut Call<'_>, xml: &mut Xml) -> Result<(), Refusal> {
+    let ids = known_ids(call, &[])?;
+    all_able(call, &ids, &[InstanceState::Pending, InstanceState::Running, InstanceState::Stopped], "started")?;
+    let (now, settings) = (call.now, call.settings);
+    for id in &ids {
+        // An instance that is tied to its host starts there or nowhere.
+        let host = call.place.instances.get(id).and_then(|instance| instance.host.at(now).cloned().flatten());
+        let able = |host: &str| {
+            let host = call.place.hosts.get(host);
+            host.is_some_and(|host| host.state.at(now) == Some(&HostState::Available))
+        };
+        if let Some(host) = host.filter(|host| !able(host)) {
+            let text = format!("The host '{host}' cannot take the instance '{id}'.");
+            return Err(Refusal::bad("InsufficientCapacityOnHost", text));
+        }
+    }
+    let changed = ids.into_iter().filter_map(|id| {
+        let (before, after) = call.place.start(now, &id, settings)?;
+        Some((id, before, after))
+    });
+    write_changes(xml, changed.collect());
     Ok(())
 }
 

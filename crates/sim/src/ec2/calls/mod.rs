@@ -70,6 +70,8 @@ pub(crate) fn find(action: &str) -> Option<Handler> {
         "DescribeHostReservations" => hosts::reservations,
         "RunInstances" => launch::run,
         "TerminateInstances" => instances::terminate,
+        "StopInstances" => instances::stop,
+        "StartInstances" => instances::start,
         "DescribeInstances" => instances::describe,
         "ModifyInstanceMetadataOptions" => instances::modify_metadata,
         "DescribeVolumes" => instances::volumes,

@@ -29,6 +29,7 @@ pub fn request_limit(action: &str, broad: bool) -> Limit {
     match action {
         "DescribeHostReservations" => limit(5, 2),
         "RunInstances" => limit(5, 2),
+        "StartInstances" => limit(5, 2),
         "TerminateInstances" => limit(100, 5),
         "CreateTags" | "DeleteTags" => limit(100, 10),
         "DescribeInstances" if broad => limit(50, 10),
@@ -41,8 +42,8 @@ pub fn request_limit(action: &str, broad: bool) -> Limit {
 #[must_use]
 pub fn resource_limit(action: &str) -> Option<Limit> {
     match action {
-        "RunInstances" => Some(limit(1_000, 2)),
-        "TerminateInstances" => Some(limit(1_000, 20)),
+        "RunInstances" | "StartInstances" => Some(limit(1_000, 2)),
+        "StopInstances" | "TerminateInstances" => Some(limit(1_000, 20)),
         _ => None,
     }
 }

@@ -162,6 +162,8 @@ pub struct Instance {
     pub state: History<InstanceState>,
     /// Since when it exists.
     pub launched: Timestamp,
+    /// How often it was stopped.
+    pub stops: u32,
     /// How long it keeps its place on a host after its end.
     pub vacate: Duration,
     /// Token of the request.
@@ -249,6 +251,29 @@ impl Place {
             host.state.set(later(end, settings.delays.scrub), HostState::Available);
         }
         Some((before, after))
+    }
+
+    /// Stops an instance; answers its state before and after. Stopping one that is stopping changes nothing.
+    pub fn stop(&mut self, now: Timestamp, id: &str, settings: &Settings) -> Option<(InstanceState, InstanceState)> {
+        let instance = self.instances.get_mut(id)?;
+        let before = *instance.state.at(now)?;
+        if before == InstanceState::Running {
+            instance.state.set(now, InstanceState::Stopping);
+            instance.state.set(later(now, settings.delays.stop), InstanceState::Stopped);
+            instance.stops += 1;
+        }
+        Some((before, *instance.state.at(now)?))
+    }
+
+    /// Starts an instance; answers its state before and after. Starting one that runs changes nothing.
+    pub fn start(&mut self, now: Timestamp, id: &str, settings: &Settings) -> Option<(InstanceState, InstanceState)> {
+        let instance = self.instances.get_mut(id)?;
+        let before = *instance.state.at(now)?;
+        if before == InstanceState::Stopped {
+            instance.state.set(now, InstanceState::Pending);
+            instance.state.set(later(now, settings.delays.launch), InstanceState::Running);
+        }
+        Some((before, *instance.state.at(now)?))
     }
 
     /// Puts an instance into a state by hand, without further plans.

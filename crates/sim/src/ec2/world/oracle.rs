@@ -50,6 +50,8 @@ pub struct InstanceFacts {
     pub kind: String,
     /// Where it is on its way.
     pub state: InstanceState,
+    /// How often it was stopped.
+    pub stops: u32,
     /// Host it is on.
     pub host: Option<String>,
     /// Token of the request that made it.
@@ -98,6 +100,7 @@ impl World {
                     id: instance.id.clone(),
                     kind: instance.kind.clone(),
                     state: instance.state.at(now).copied().unwrap_or(InstanceState::Pending),
+                    stops: instance.stops,
                     host: instance.host.at(now).cloned().flatten(),
                     client_token: instance.client_token.clone(),
                     tags: instance.tags.at(now).cloned().unwrap_or_default(),

@@ -12,6 +12,8 @@ pub struct Delays {
     pub launch: Duration,
     /// A terminated instance is `shutting-down` for this long.
     pub shut_down: Duration,
+    /// A stopped instance is `stopping` for this long.
+    pub stop: Duration,
     /// After an instance shows `terminated`, its host counts as occupied for this much longer.
     pub vacate: Duration,
     /// After its instance is gone, a mac host is `pending` for this long.
@@ -26,6 +28,7 @@ impl Default for Delays {
             allocate: Duration::from_secs(2),
             launch: Duration::from_secs(3),
             shut_down: Duration::from_secs(5),
+            stop: Duration::from_secs(5),
             vacate: Duration::from_secs(5),
             scrub: Duration::from_secs(3_600),
             assess: Duration::from_secs(600),

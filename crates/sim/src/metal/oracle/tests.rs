@@ -168,6 +168,22 @@ fn what_a_tenant_left_on_a_disk_is_seen_by_the_next() {
 }
 
 #[test]
+fn a_host_that_is_free_with_something_on_its_disk_is_seen() {
+    let mine = || start().host(held(by("red", "c", "1")), "available").disk(Some("red"));
+    assert_eq!(mine().host(json!({}), "available").rules(), ["clean-free"]);
+    assert!(
+        mine().host(json!({"automatedCleaningMode": "disabled"}), "available").rules().is_empty(),
+        "its admin's way"
+    );
+    let kept = || mine().host(held(json!({"kind": "Namespace", "name": "red"})), "available");
+    assert!(kept().rules().is_empty(), "kept for the same tenant");
+    assert_eq!(kept().host(json!({}), "available").rules(), ["clean-free"]);
+    let forced = json!({"metadata": {"uid": "h", "annotations": {FORCE_RELEASE: ""}},
+        "status": {"provisioning": {"state": "available"}}});
+    assert!(mine().push("BareMetalHost", "infra", "h", forced, false).rules().is_empty());
+}
+
+#[test]
 fn two_hosts_for_one_claim_are_seen_at_rest() {
     let second = json!({"metadata": {"uid": "i"}, "spec": held(by("red", "c", "1"))});
     let twice = start().host(held(by("red", "c", "1")), "available").push("BareMetalHost", "infra", "i", second, false);

@@ -202,6 +202,21 @@ fn what_is_no_longer_asked_for_is_wiped_unless_the_admin_says_otherwise() {
 }
 
 #[test]
+fn a_deployment_that_is_cancelled_before_it_wrote_anything_cleans_nothing() {
+    let keeping = |host: &mut Host| host.spec.automated_cleaning_mode = Some("disabled".to_owned());
+    let mut dirty = Bench::available().with(deploy).settled().with(keeping).with(release).settled();
+    dirty = dirty.with(|host| host.spec.automated_cleaning_mode = None).with(deploy);
+    while dirty.host.state() != PROVISIONING {
+        assert_eq!(dirty.step(), None);
+    }
+    let cancelled = dirty.clone().with(release).settled();
+    assert_eq!(cancelled.host.state(), AVAILABLE);
+    assert!(cancelled.machine.disk.is_some(), "what lay there before still does");
+    let undone = dirty.settled().with(release).settled();
+    assert_eq!(undone.machine.disk, None, "what was deployed is cleaned away, and all below it");
+}
+
+#[test]
 fn a_one_shot_reboot_happens_once_and_a_held_one_holds() {
     let running = Bench::available().with(deploy).settled();
     let cycled = running.clone().note(REBOOT, "").settled();

@@ -259,6 +259,7 @@ fn make(
             host: History::new(now, host.clone()),
             state,
             launched: now,
+            stops: 0,
             vacate: call.settings.delays.vacate,
             client_token: token.clone(),
             key: wish.key.clone(),
