@@ -18,6 +18,8 @@
 
 pub mod admit;
 pub mod apply;
+pub mod around;
+pub mod claim;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod decide;

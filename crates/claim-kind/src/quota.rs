@@ -22,7 +22,8 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Reads a quota; one that cannot be read, or has a problem already, binds nobody.
+    /// Reads a quota. What cannot be read of it lifts no limit: it still binds the tenants that it names, and a selector
+    /// of machines that cannot be read covers them all.
     #[must_use]
     pub fn new(spec: HostClaimQuotaSpec, problem: Option<Box<str>>) -> Self {
         let read = |path: &str, selector| {
@@ -34,11 +35,10 @@ impl Quota {
         let tenants =
             spec.tenants.namespace_selector.as_ref().map(|s| read("tenants.namespaceSelector", s)).transpose();
         let covers = spec.host_selector.as_ref().map(|s| read("hostSelector", s)).transpose();
-        let (tenants, covers, fault) = match (tenants, covers) {
-            (Ok(tenants), Ok(covers)) => (tenants, covers.unwrap_or_default(), problem),
-            (Err(fault), _) | (_, Err(fault)) => (None, Selector::default(), Some(fault)),
-        };
-        Self { spec, tenants, covers, fault }
+        let (tenants, mistaken) = tenants.map_or_else(|fault| (None, Some(fault)), |tenants| (tenants, None));
+        let (covers, overdone) = covers.map_or_else(|fault| (None, Some(fault)), |covers| (covers, None));
+        let fault = problem.or(mistaken).or(overdone);
+        Self { spec, tenants, covers: covers.unwrap_or_default(), fault }
     }
 
     /// What its administrator wrote.
@@ -47,18 +47,19 @@ impl Quota {
         &self.spec
     }
 
-    /// Why it binds nobody, although it says something else.
+    /// Why it binds others, or more of what they hold, than it says.
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// Whether it binds a tenant, whose namespace has these labels.
+    /// Whether it binds a tenant, whose namespace has these labels. A namespace that is not known yet may have any: who
+    /// is bound by all that could be meant is never given too much.
     #[must_use]
     pub fn binds(&self, tenant: &str, labels: Option<&impl Labels>) -> bool {
         let named = self.spec.tenants.names.iter().any(|name| name == tenant);
-        let selected = self.tenants.as_ref().is_some_and(|selector| labels.is_some_and(|labels| selector.fits(labels)));
-        self.fault.is_none() && (named || selected)
+        let selected = self.tenants.as_ref().is_some_and(|selector| labels.is_none_or(|labels| selector.fits(labels)));
+        named || selected
     }
 
     /// Whether a machine with these labels counts. What stands in no namespace of hosts is in none that could be listed.
@@ -220,17 +221,27 @@ mod tests {
         assert_eq!(allowance.take("b", "red", Texts::new()), Ok(()), "a small one does not count there");
         assert_eq!(&*allowance.take("c", "blue", Texts::new()).unwrap_err().name, "pot");
         allowance.space("blue", None);
+        assert!(allowance.take("c", "blue", Texts::new()).is_err(), "nobody knows its labels, so any may be there");
+        allowance.space("blue", Some(Texts::new()));
         assert_eq!(allowance.take("c", "blue", Texts::new()), Ok(()), "no longer bound");
         assert_eq!((allowance.priority("red", 9), allowance.priority("blue", 9)), (5, 9));
     }
 
     #[test]
-    fn a_quota_that_cannot_be_read_binds_nobody() {
+    fn a_quota_that_cannot_be_read_still_binds_whom_it_names() {
         let broken = json!({"tenants": {"names": ["red"]}, "hard": {"hosts": 0},
             "hostSelector": {"matchLabels": {"a b": "c"}}});
         let broken = quota(broken);
         assert!(broken.fault().is_some_and(|fault| fault.contains("spec.hostSelector")), "{:?}", broken.fault());
-        assert!(!broken.binds("red", None::<&Texts>));
+        assert!(broken.binds("red", None::<&Texts>) && !broken.binds("blue", None::<&Texts>));
+        assert!(broken.covers(None, &Texts::new()) && broken.hard() == 0, "all machines, and its own limit");
+        let selector = json!({"names": ["red"], "namespaceSelector": {"matchLabels": {"a b": "c"}}});
+        let broken = quota(json!({"tenants": selector, "hard": {"hosts": 1},
+            "hostSelector": {"matchLabels": {"size": "large"}}}));
+        assert!(
+            broken.fault().is_some() && broken.binds("red", None::<&Texts>) && !broken.binds("blue", None::<&Texts>)
+        );
+        assert!(!broken.covers(None, &Texts::new()), "what can be read holds");
         let elsewhere =
             quota(json!({"tenants": {"names": ["red"]}, "hard": {"hosts": 0}, "infraNamespaces": ["metal"]}));
         assert!(elsewhere.covers(Some("metal"), &Texts::new()) && !elsewhere.covers(None, &Texts::new()));

@@ -2,12 +2,12 @@
 
 use kit::rights::{Reach, Right};
 
-/// The rights of this room.
-pub const RIGHTS: &[Right] = &[
+/// What a room needs that serves a kind. Two that start at once both register it, and one of them reads it back.
+pub const HEARTBEAT: &[Right] = &[
     Right {
         group: "berth.dev",
         resources: &["hostclaimkinds"],
-        verbs: &["list", "watch", "create"],
+        verbs: &["get", "list", "watch", "create"],
         names: &[],
         reach: Reach::Cluster,
         why: "observe: follow every kind; heartbeat: register the kinds served here",
@@ -20,6 +20,10 @@ pub const RIGHTS: &[Right] = &[
         reach: Reach::Cluster,
         why: "status: say whether the kind is served; heartbeat: say that it is",
     },
+];
+
+/// The rights of this room, besides those of a heartbeat.
+pub const RIGHTS: &[Right] = &[
     Right {
         group: "metal3.io",
         resources: &["hostclaims"],

@@ -1,15 +1,19 @@
 //! What is filled in and what is refused when claims, policies and quotas are written.
 //!
 //! Pure functions of the object and, for the arguments of a claim, of what the registry of kinds says. The webhooks may
-//! have been down when an object was written, so the room asks the same functions again: [`problem`] of a claim,
-//! [`policy_problem`], [`quota_problem`].
+//! have been down when an object was written, so the room asks the same functions of a claim again: [`problem`] and
+//! [`kind_problem`]. Policies and quotas are read where they are used, and one with a fault says so in its status.
 
 mod change;
 mod claim;
 mod normal;
 mod policy;
 
-use api::own::{HostClaim, HostClaimQuota, HostClaimQuotaSpec, HostClaimSpec, HostDeployPolicy, HostDeployPolicySpec};
+use std::sync::Arc;
+
+use api::own::{
+    BAREMETAL, HostClaim, HostClaimQuota, HostClaimQuotaSpec, HostClaimSpec, HostDeployPolicy, HostDeployPolicySpec,
+};
 use claim_kind::terms::Listing;
 use kit::admission::{Admission, Duty, FieldError, Operation, Review, Verdict, Webhook};
 
@@ -43,11 +47,16 @@ pub const WEBHOOKS: &[Webhook] = &[DEFAULTS, CLAIMS, POLICIES, QUOTAS];
 /// Adds this room's defaults and checks to the process's admission.
 #[must_use]
 pub fn register(admission: Admission, registry: impl Fn(&str) -> Listing + Send + Sync + 'static) -> Admission {
+    let registry = Arc::new(registry);
+    let kinds = Arc::clone(&registry);
     admission
-        .mutate(DEFAULTS.path, |review: &Review<HostClaim>, claim: &mut HostClaim| {
-            normalise(claim, review.old.as_ref(), review.operation == Operation::Create);
+        .mutate(DEFAULTS.path, move |review: &Review<HostClaim>, claim: &mut HostClaim| {
+            // A finalizer that nobody takes off again would keep the claim, and its namespace, for ever.
+            let kind = claim.spec.kind.as_str();
+            let served = kind.is_empty() || kind == BAREMETAL || matches!(kinds(kind), Listing::Listed(_));
+            normalise(claim, review.old.as_ref(), served && review.operation == Operation::Create);
         })
-        .validate(CLAIMS.path, move |review| claim_verdict(review, &registry))
+        .validate(CLAIMS.path, move |review| claim_verdict(review, &*registry))
         .validate(POLICIES.path, policy_verdict)
         .validate(QUOTAS.path, quota_verdict)
 }

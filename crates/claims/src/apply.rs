@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::copies::{self, Copied, Copy};
 use crate::decide::Step;
+use crate::facts::LONGEST;
 use crate::hand::{self, Edit, Touched};
 use crate::mirror::Mirror;
 use crate::moving::Act;
@@ -55,6 +56,15 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
+    /// The claim's cluster could not be read.
+    #[error("read Cluster {key}")]
+    Cluster {
+        /// The cluster.
+        key: ObjectKey,
+        /// The server's words.
+        #[source]
+        source: Box<kube::Error>,
+    },
     /// The server did not let us bind a host.
     #[error("binding a host was refused")]
     Bind(#[source] Box<Error>),
@@ -82,7 +92,7 @@ impl Classify for Error {
         }
         match self {
             Self::Behind | Self::NotOurs(_) => Class::Stale,
-            Self::Read { source, .. } => source.class(),
+            Self::Read { source, .. } | Self::Cluster { source, .. } => source.class(),
             Self::Bind(error) | Self::Pause(error) | Self::Unpause(error) => error.class(),
             Self::Claim(error) => error.class(),
             Self::Host(error) => error.class(),
@@ -97,6 +107,7 @@ impl Error {
     pub fn is_forbidden(&self) -> bool {
         let source = match self {
             Self::Read { source, .. }
+            | Self::Cluster { source, .. }
             | Self::Claim(write::Error::Refused { source, .. })
             | Self::Host(hand::Error::Read { source, .. } | hand::Error::Write(write::Error::Refused { source, .. }))
             | Self::Copies(
@@ -154,6 +165,7 @@ impl Claims {
             Step::Mirror(mirror) => self.mirror(s, &mirror).await,
             Step::Clear { host, wish } => self.clear(s, &host, |live| wish.patch(live)).await,
             Step::Scrub { host, wish } => {
+                tracing::info!(claim = %s.key, %host, "disks that were kept uncleaned are cleaned before the release");
                 let text = "The disks of the host are cleaned before it is given back.";
                 self.events.say(&s.target(), false, "CleaningBeforeRelease", text).await;
                 self.clear(s, &host, |live| wish.scrub(live)).await
@@ -247,8 +259,8 @@ impl Claims {
             Touched::Gone | Touched::Refused(_) => {
                 let why = if let Touched::Refused(why) = touched { Some(why) } else { None };
                 self.refused(s, host, COOL_DOWN, why);
-                let text = format!("The host {host} is not free, or does not fit, any more; another one is tried.");
-                self.events.say(&s.target(), false, "BindConflict", &text).await;
+                let text = "The chosen host is not free, or does not fit, any more; another one is tried.";
+                self.events.say(&s.target(), false, "BindConflict", text).await;
                 Ok(Flow::Again)
             }
         }
@@ -274,6 +286,12 @@ impl Claims {
             return Err(Error::NotOurs(host.clone()));
         };
         let Some(name) = part.asked(&s.claim) else { return Ok(Flow::Again) };
+        // Nobody would take back what is handed over for a claim that is gone, or beside a host that is another's by now.
+        self.confirm(s).await?;
+        let live = self.hand.read(host).await?;
+        if !live.is_some_and(|live| is_ours(live.facts.consumer.as_ref(), &s.key, &s.claim)) {
+            return Err(Error::Behind);
+        }
         // The tenant's word for a namespace is never used: a secret is always its own.
         let source = ObjectKey::namespaced(s.key.namespace().unwrap_or_default(), name);
         let copy = Copy { part, source, at, claim: &s.claim.uid, host: host.name(), host_uid: &found.facts.uid };
@@ -320,20 +338,25 @@ impl Claims {
     async fn withdraw(&self, s: &Snapshot, annotation: &str, value: &str) -> Result<Flow, Error> {
         let path = format!("/metadata/annotations/{}", annotation.replace('~', "~0").replace('/', "~1"));
         let asked = s.claim.annotation(annotation).unwrap_or(value);
-        let operations = vec![write::test(&path, json!(asked)), write::remove(&path)];
+        let mut operations = vec![write::remove(&path)];
+        // Of what is longer than it can make sense only a part is known.
+        if asked.len() < LONGEST {
+            operations.insert(0, write::test(&path, json!(asked)));
+        }
         let version = self.writer.operations(&s.target(), operations).await?;
         self.world.claims.wrote(&s.key, &version);
         Ok(Flow::Next)
     }
 
     async fn mirror(&self, s: &Snapshot, mirror: &Mirror) -> Result<Flow, Error> {
+        let latest = s.latest();
         let body = json!({
             "apiVersion": s.kind.api_version(),
             "kind": s.kind.kind,
             "metadata": {
                 "name": s.key.name(),
                 "namespace": s.key.namespace(),
-                "resourceVersion": s.version.resource_version,
+                "resourceVersion": latest.resource_version,
                 "labels": mirror.labels,
                 "annotations": mirror.annotations,
             },
@@ -373,6 +396,13 @@ impl Claims {
         };
         match self.hand.change(host, judge).await? {
             Touched::Changed => {
+                let found = s.hosts.iter().find(|found| found.key == *host);
+                tracing::info!(
+                    claim = %s.key, uid = %s.claim.uid, %host, ?purpose, ?after,
+                    forced = found.is_some_and(|found| release::is_forced(&found.facts)),
+                    state = found.map_or("", |found| &*found.facts.state),
+                    "the host was given back"
+                );
                 match purpose {
                     Purpose::Delete => {
                         let since = s.claim.deleted_at.unwrap_or(s.now);
@@ -382,7 +412,7 @@ impl Claims {
                     Purpose::Replace => {}
                 }
                 let text = format!("Given back by HostClaim {}.", s.key);
-                let uid = s.hosts.iter().find(|found| found.key == *host).map_or("", |found| &*found.facts.uid);
+                let uid = found.map_or("", |found| &*found.facts.uid);
                 self.say_on_host(host, uid, "HostReleased", &text).await;
                 let (reason, text) = match purpose {
                     Purpose::Delete => ("Released", format!("The host {host} was given back.")),
@@ -421,6 +451,8 @@ impl Claims {
             self.world.claims.wrote(&s.key, &version);
         }
         self.faults.forget_claim(&s.claim.uid);
+        self.failing.forget(&s.claim.uid);
+        self.alone.forget(&s.claim.uid);
         self.told.forget(&s.claim.uid);
         Ok(Flow::Next)
     }
@@ -511,8 +543,9 @@ impl Claims {
 
     async fn mark_claim(&self, s: &Snapshot, block: Option<&str>) -> Result<Flow, Error> {
         let body = json!({"metadata": {"annotations": {names::BLOCK_MOVE_ANNOTATION: block}}});
-        let version = self.writer.merge(&s.target(), body, Some(&s.version)).await?;
+        let version = self.writer.merge(&s.target(), body, Some(&s.latest())).await?;
         self.world.claims.wrote(&s.key, &version);
+        s.wrote(version);
         Ok(Flow::Next)
     }
 

@@ -220,7 +220,8 @@ impl Copies {
             key: ObjectKey::namespaced(namespace, object.metadata.name.clone().unwrap_or_default()),
             uid: object.metadata.uid.clone().unwrap_or_default().into(),
         };
-        Ok(listed.items.iter().map(target).filter(|target| target.key.name().starts_with(prefix)).collect())
+        let ours = |target: &Target| target.key.name().starts_with(prefix) && Part::is_copy(target.key.name(), claim);
+        Ok(listed.items.iter().map(target).filter(ours).collect())
     }
 }
 

@@ -7,7 +7,7 @@ use api::key::ObjectKey;
 use api::names::claims as names;
 use jiff::Timestamp;
 
-use crate::facts::{HostFacts, Image, SecretRef};
+use crate::facts::{ClaimFacts, HostFacts, Image, SecretRef};
 use crate::mirror::{self, Mirror};
 use crate::observe::Snapshot;
 use crate::parts::{Part, Progress};
@@ -208,7 +208,13 @@ fn stay(s: &Snapshot, host: &Found) -> Vec<Step> {
             plan.push(Step::Withdraw { annotation: names::REBOOT_ANNOTATION, value: value.clone() });
         }
         Some(Reboot::Deferred) => plan.extend(tell(s, Tell::RebootDeferred)),
+        None if held_reboots(&s.claim).next().is_some() && !host.facts.is_provisioned() => {
+            plan.extend(tell(s, Tell::RebootDeferred));
+        }
         None => {}
+    }
+    if held_reboots(&s.claim).nth(names::HELD_REBOOTS).is_some() {
+        plan.extend(tell(s, Tell::TooManyReboots));
     }
     if s.claim.annotation(names::DETACHED_ANNOTATION).is_some()
         && !s.grant.detaching
@@ -294,17 +300,22 @@ fn reboot_value(asked: &str, provisioned: bool) -> Box<str> {
     if wish.is_empty() { "".into() } else { serde_json::Value::Object(wish).to_string().into() }
 }
 
+/// The reboots that a claim holds, by their keys.
+fn held_reboots(claim: &ClaimFacts) -> impl Iterator<Item = (&str, &str)> {
+    let all = claim.annotations.iter();
+    all.filter_map(|(annotation, value)| Some((annotation.strip_prefix(names::REBOOT_PREFIX)?, &**value)))
+}
+
 /// How the host of this claim should look.
 #[must_use]
 pub fn wish(s: &Snapshot, host: &ObjectKey, reboot: Option<(Box<str>, Box<str>)>) -> Stay {
     let claim = &s.claim;
     let bound = s.bound().filter(|found| found.key == *host).map(|found| &*found.facts);
     let same_namespace = host.namespace() == s.key.namespace();
-    let held = claim.annotations.iter().filter_map(|(annotation, value)| {
-        let key = annotation.strip_prefix(names::REBOOT_ANNOTATION)?.strip_prefix('/')?;
-        let value = reboot_value(value, bound.is_some_and(HostFacts::is_provisioned));
-        Some((held_name(&claim.uid, key), value.to_string()))
-    });
+    // A host that runs nothing is not kept from its deployment.
+    let runs = bound.is_some_and(HostFacts::is_provisioned);
+    let held = held_reboots(claim).filter(|_| runs).take(names::HELD_REBOOTS);
+    let held = held.map(|(key, value)| (held_name(&claim.uid, key), reboot_value(value, runs).to_string()));
     let detached = match (claim.annotation(names::DETACHED_ANNOTATION), s.grant.detaching) {
         (Some(_), true) => Mark::Set,
         (Some(_), false) => Mark::AsIs,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use claim::{ClaimFacts, Claims};
+pub use claim::{ClaimFacts, Claims, LONGEST};
 pub use cluster::{ClusterFacts, Clusters};
 pub use hardware::{Hardware, HardwareFacts, Nic};
 pub use host::{Consumer, HostFacts, Hosts, Image, Mark, SecretRef};

@@ -13,7 +13,7 @@
 //! promised hosts, so that two claims never pass a last unit together. Equal events give equal choices.
 //!
 //! **Failure modes.** A policy, quota or claim that cannot be read is a fault of that object alone: such a policy admits
-//! nobody, such a quota binds nobody, such a claim waits with a reason.
+//! nobody, such a quota binds those it names, such a claim waits with a reason.
 
 pub mod admit;
 pub mod apply;

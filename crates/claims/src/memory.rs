@@ -9,6 +9,9 @@ use kit::feed::Version;
 use crate::parts::{Fault, Part};
 use crate::words::Tell;
 
+/// So many claims without their cluster are remembered.
+const ALONE: usize = 20_000;
+
 /// The faults of each claim, by its uid.
 type ByClaim = BTreeMap<Box<str>, BTreeMap<Part, (Version, Fault)>>;
 
@@ -66,6 +69,44 @@ impl Failing {
         }
         since.remove(claim);
         None
+    }
+
+    /// Forgets a claim.
+    pub fn forget(&self, claim: &str) {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner).remove(claim);
+    }
+}
+
+/// Claims whose cluster does not exist, as the server said: it is not asked again.
+#[derive(Debug, Default)]
+pub struct Alone {
+    known: Mutex<BTreeSet<Box<str>>>,
+}
+
+impl Alone {
+    fn known(&self) -> MutexGuard<'_, BTreeSet<Box<str>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the claim is one of them.
+    #[must_use]
+    pub fn is(&self, claim: &str) -> bool {
+        self.known().contains(claim)
+    }
+
+    /// Remembers that the cluster of a claim does not exist.
+    pub fn note(&self, claim: &str) {
+        let mut known = self.known();
+        // Claims that went without a word are not worth more than this; asking again costs one read each.
+        if known.len() >= ALONE {
+            known.clear();
+        }
+        known.insert(claim.into());
+    }
+
+    /// Forgets a claim.
+    pub fn forget(&self, claim: &str) {
+        self.known().remove(claim);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::own::{BAREMETAL, ProvisioningState};
+use kit::feed::{Scope, Seen};
 use kit::telemetry::{Metrics, gauge, gauges};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
@@ -27,7 +29,7 @@ pub struct ClaimMetrics {
 impl ClaimMetrics {
     /// Adds them to the registry as `berth_claims_…`.
     #[must_use]
-    pub fn register(metrics: &Metrics, world: &World, yard: &SharedYard) -> Self {
+    pub fn register(metrics: &Metrics, world: &World, yard: &SharedYard, scope: &Scope) -> Self {
         let seconds = || Histogram::new([0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0]);
         let new = Self {
             bind_seconds: seconds(),
@@ -47,7 +49,7 @@ impl ClaimMetrics {
             new.duplicates.clone(),
         );
         metrics.register("claims_release_seconds", "Claim deleted to host given back", new.release_seconds.clone());
-        metrics.register_collector(Gauges { world: world.clone(), yard: yard.clone() });
+        metrics.register_collector(Gauges { world: world.clone(), yard: yard.clone(), scope: scope.clone() });
         new
     }
 
@@ -82,6 +84,7 @@ impl ClaimMetrics {
 struct Gauges {
     world: World,
     yard: SharedYard,
+    scope: Scope,
 }
 
 impl std::fmt::Debug for Gauges {
@@ -92,7 +95,7 @@ impl std::fmt::Debug for Gauges {
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct PhaseLabels {
-    kind: String,
+    kind: &'static str,
     phase: &'static str,
 }
 
@@ -114,6 +117,8 @@ fn phase(claim: &ClaimFacts) -> &'static str {
     let reason = associated(claim);
     match (&claim.status.bare_metal_host, reason) {
         (_, Some("HostLost")) => "lost",
+        (Some(_), _) if claim.status.provisioning_state == Some(ProvisioningState::Provisioning) => "provisioning",
+        (Some(_), _) if claim.status.provisioning_state == Some(ProvisioningState::Deprovisioning) => "deprovisioning",
         (Some(_), _) if claim.status.ready => "provisioned",
         (Some(_), _) => "bound",
         (None, _) if claim.status.selected_host.is_some() => "binding",
@@ -131,7 +136,9 @@ impl Collector for Gauges {
         let mut waiting: BTreeMap<ReasonLabels, i64> = BTreeMap::new();
         for (_, claim) in self.world.claims.all() {
             let phase = phase(&claim);
-            *phases.entry(PhaseLabels { kind: claim.spec.kind.clone(), phase }).or_default() += 1;
+            // Tenants write the kind, and nobody wants a series for each of their words.
+            let kind = if claim.spec.kind == BAREMETAL { BAREMETAL } else { "other" };
+            *phases.entry(PhaseLabels { kind, phase }).or_default() += 1;
             if phase == "waiting" {
                 let reason = associated(&claim).unwrap_or("Unknown").to_owned();
                 *waiting.entry(ReasonLabels { reason }).or_default() += 1;
@@ -140,15 +147,19 @@ impl Collector for Gauges {
         gauges(&mut encoder, "claims_claims", "Claims by kind and phase", phases)?;
         gauges(&mut encoder, "claims_waiting_claims", "Claims without a host, by reason", waiting)?;
         let orphans = self.world.hosts.all().into_iter().filter(|(_, host)| {
-            let claim = host.consumer.as_ref().and_then(|consumer| consumer.claim());
-            claim.is_some_and(|claim| self.world.claims.get(&claim) == kit::feed::Seen::Absent)
+            let named = host.consumer.as_ref().and_then(|consumer| Some((consumer, consumer.claim()?)));
+            named.is_some_and(|(consumer, claim)| match self.world.claims.get(&claim) {
+                Seen::At(claim) => !consumer.means(&claim.uid),
+                Seen::Absent => self.scope.holds(claim.namespace()),
+                Seen::Behind => false,
+            })
         });
         gauge(&mut encoder, "claims_orphan_hosts", "Hosts whose claim does not exist", orphans.count())?;
         let free = self.yard.lock().free();
         let free =
             free.into_iter().map(|(namespace, free)| (NamespaceLabels { namespace: namespace.into() }, count(free)));
         gauges(&mut encoder, "claims_free_hosts", "Hosts that anybody admitted may have", free)?;
-        let copies = self.world.secrets.all().into_iter().filter(|(_, secret)| secret.claim.is_some()).count();
+        let copies = self.world.secrets.all().into_iter().filter(|(key, secret)| secret.host(key).is_some()).count();
         gauge(&mut encoder, "claims_secret_copies", "Secrets copied for claims", copies)
     }
 }

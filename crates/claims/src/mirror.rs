@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use api::own::HostMetadata;
 
-use crate::facts::HostFacts;
+use crate::facts::{HardwareFacts, HostFacts};
+use crate::labels::HostLabels;
+use crate::names::fingerprint;
 use crate::observe::Snapshot;
 use crate::yard::Grant;
 
@@ -34,7 +36,12 @@ fn is_reserved(key: &str) -> bool {
 #[must_use]
 pub fn visible(s: &Snapshot, host: &HostFacts) -> HostMetadata {
     // Without a word of any policy a tenant sees what it named itself, as far as it could choose by it.
-    let fitting = s.claim.selector.as_ref().ok().filter(|selector| selector.fits(&host.labels));
+    let labels = HostLabels {
+        name: s.bound().map_or("", |found| found.key.name()),
+        labels: &host.labels,
+        hardware: s.hardware.as_deref().or(host.hardware.as_deref()).map(HardwareFacts::figures),
+    };
+    let fitting = s.claim.selector.as_ref().ok().filter(|selector| selector.fits(&labels));
     let asked = |key: &str| {
         s.grant.selects_by(key) && fitting.is_some_and(|selector| selector.keys().any(|asked| asked == key))
     };
@@ -65,6 +72,10 @@ pub fn shown(grant: &Grant, host: &HostFacts) -> HostMetadata {
 /// What has to be written on the claim so that it shows what may be seen; `None` when it does.
 #[must_use]
 pub fn due(s: &Snapshot, host: Option<&HostFacts>) -> Option<Mirror> {
+    // Whose the keys are that were left out is not known: nothing of the tenant's is written over.
+    if s.claim.crowded {
+        return None;
+    }
     let visible = host.map(|host| visible(s, host)).unwrap_or_default();
     let before = s.claim.status.host_metadata.clone().unwrap_or_default();
     let labels = Side { now: &visible.labels, before: &before.labels, on_claim: &s.claim.labels };
@@ -84,17 +95,21 @@ impl Side<'_> {
     fn ours(&self) -> BTreeMap<String, String> {
         let mine = |key: &str, value: &str| match self.on_claim.get(key) {
             None => true,
-            Some(there) => **there == *value || self.before.get(key).is_some_and(|before| **there == **before),
+            Some(there) => {
+                *there == fingerprint(value) || self.before.get(key).is_some_and(|old| *there == fingerprint(old))
+            }
         };
         self.now.iter().filter(|(key, value)| mine(key, value)).map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
     fn is_due(&self) -> bool {
-        let missing =
-            |(key, value): (&String, &String)| self.on_claim.get(key.as_str()).is_none_or(|there| **there != **value);
+        let missing = |(key, value): (&String, &String)| {
+            self.on_claim.get(key.as_str()).is_none_or(|there| *there != fingerprint(value))
+        };
         // The status is written right after, so what it still shows has not been taken away yet.
         let gone = |(key, value): (&String, &String)| {
-            !self.now.contains_key(key) && self.on_claim.get(key.as_str()).is_some_and(|there| **there == **value)
+            !self.now.contains_key(key)
+                && self.on_claim.get(key.as_str()).is_some_and(|there| *there == fingerprint(value))
         };
         self.ours().iter().any(missing) || self.before.iter().any(gone)
     }

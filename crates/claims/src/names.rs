@@ -10,6 +10,12 @@ pub(crate) fn hex(text: &str, digits: usize) -> String {
     all.chars().take(digits).collect()
 }
 
+/// A text itself when it is short, and otherwise what stands for it: enough to know it again.
+#[must_use]
+pub fn fingerprint(text: &str) -> Box<str> {
+    if text.len() <= 64 { text.into() } else { hex(text, 64).into() }
+}
+
 /// Eight hexadecimal digits that stand for a text, such as the uid of a claim or the name of a tenant.
 #[must_use]
 pub fn short(text: &str) -> String {

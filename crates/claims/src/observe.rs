@@ -5,18 +5,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use api::key::ObjectKey;
 use api::own::{BAREMETAL, HostImage};
+use api::views::Cluster;
+use claim_kind::terms::Listing;
 use jiff::Timestamp;
-use kit::feed::{Seen, Version};
+use kit::feed::{Phase, Project, Seen, Version};
+use kit::urls::{Place, is_fetched};
 use kit::write::Target;
+use kube::Api;
+use kube::api::DynamicObject;
 
 use crate::apply::Error;
 use crate::config::Config;
-use crate::facts::{ClaimFacts, ClusterFacts, HardwareFacts, SecretRef};
+use crate::facts::{ClaimFacts, ClusterFacts, Clusters, HardwareFacts, SecretRef};
 use crate::parts::{Fault, Part, Progress};
 use crate::room::Claims;
 use crate::standing::{Found, Standing, standing};
 use crate::words::Tell;
 use crate::yard::{Grant, Offer, Unbound};
+
+/// So many copies are looked after in one pass.
+const COPIES: usize = 32;
 
 /// One claim at one moment, with everything that a decision about it needs.
 #[derive(Clone, Debug)]
@@ -81,15 +89,12 @@ impl Snapshot {
         self.bound().is_some_and(|host| host.key.namespace() == self.key.namespace())
     }
 
-    /// Whether the policies allow an image, and where its checksum comes from.
+    /// Whether an image, and where its checksum comes from, may be fetched at all and is allowed by the policies.
     #[must_use]
     pub fn allows(&self, image: &HostImage) -> bool {
-        let fetched = image.checksum.as_deref().filter(|checksum| checksum.contains("://"));
-        let web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
-        let known = web(&image.url) || image.url.starts_with("oci://");
-        known
-            && self.grant.allows_image(&image.url)
-            && fetched.is_none_or(|url| web(url) && self.grant.allows_image(url))
+        let fetched = image.checksum.as_deref().filter(|checksum| is_fetched(checksum));
+        self.grant.allows_image(&image.url)
+            && fetched.is_none_or(|url| Place::checksum(url).is_ok() && self.grant.allows_image(url))
     }
 
     /// Whether the claim must be left alone.
@@ -136,14 +141,12 @@ impl Claims {
         let bound = matches!(standing(key, &claim, &hosts), Standing::Bound { .. });
         // What admission refuses may have been stored while it was off. A bound claim is driven all the same: what could
         // do harm is refused where it would be done.
-        let refused = || crate::admit::problem(&claim.spec, key.namespace().unwrap_or_default()).map(Into::into);
+        let refused = || {
+            let spec = crate::admit::problem(&claim.spec, key.namespace().unwrap_or_default());
+            spec.or_else(|| crate::admit::kind_problem(&claim.spec, &Listing::Silent)).map(Into::into)
+        };
         let problem = claim.problem.clone().or_else(|| if bound { None } else { refused() });
-        let cluster = claim.cluster.as_deref().and_then(|name| {
-            match world.clusters.get(&ObjectKey::namespaced(key.namespace().unwrap_or_default(), name)) {
-                Seen::At(cluster) => Some(cluster),
-                Seen::Absent | Seen::Behind => None,
-            }
-        });
+        let cluster = self.cluster(key, &claim).await?;
         let mut snapshot = Snapshot {
             key: key.clone(),
             now,
@@ -165,13 +168,45 @@ impl Claims {
             made: Arc::default(),
         };
         snapshot.told = self.told.about(&snapshot.claim.uid);
-        snapshot.copies =
-            self.world.secrets.by("claim", &snapshot.claim.uid).into_iter().map(|(copy, _)| copy).collect();
+        let copies = self.world.secrets.by("claim", &snapshot.claim.uid).into_iter();
+        // The label is not proof: anybody may put it on a secret of theirs, and have it stay for ever.
+        let ours = copies.filter(|(copy, facts)| {
+            copy.namespace() != key.namespace() && Part::is_copy(copy.name(), &snapshot.claim.uid) && !facts.deleting
+        });
+        snapshot.copies = ours.map(|(copy, _)| copy).take(COPIES).collect();
         match snapshot.bound().cloned() {
             Some(host) => self.furnish(&mut snapshot, &host)?,
             None => self.match_up(&mut snapshot)?,
         }
         Ok(Some(snapshot))
+    }
+
+    /// The cluster of a claim. Claims and clusters come by two watches, and a claim that is ahead of its cluster must not
+    /// be driven as if that were not paused: so a cluster that is not there is asked for once.
+    async fn cluster(&self, key: &ObjectKey, claim: &ClaimFacts) -> Result<Option<Arc<ClusterFacts>>, Error> {
+        let Some(name) = claim.cluster.as_deref() else { return Ok(None) };
+        let place = key.namespace().unwrap_or_default();
+        let feed = &self.world.clusters;
+        match feed.get(&ObjectKey::namespaced(place, name)) {
+            Seen::At(cluster) => return Ok(Some(cluster)),
+            Seen::Behind => return Err(Error::Behind),
+            Seen::Absent => {}
+        }
+        if feed.phase() != Phase::Synced || self.alone.is(&claim.uid) {
+            return Ok(None);
+        }
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.writer.client().clone(), place, &feed.kind().resource());
+        let read = |source| Error::Cluster { key: ObjectKey::namespaced(place, name), source: Box::new(source) };
+        let Some(found) = api.get_opt(name).await.map_err(read)? else {
+            self.alone.note(&claim.uid);
+            return Ok(None);
+        };
+        // What cannot be read must not be taken for one that is not paused.
+        let cluster: Cluster = serde_json::to_value(found)
+            .and_then(serde_json::from_value)
+            .map_err(|error| read(kube::Error::SerdeError(error)))?;
+        Ok(Some(Arc::new(Clusters::slim(cluster))))
     }
 
     /// The hosts whose reference names the claim.
@@ -258,6 +293,9 @@ impl Claims {
 
     fn progress(&self, snapshot: &Snapshot, host: &Found, part: Part) -> Result<Progress, Error> {
         let Some(name) = part.asked(&snapshot.claim) else { return Ok(Progress::NotAsked) };
+        if name.is_empty() {
+            return Ok(Progress::Missing { name: name.into() });
+        }
         let (home, place) = (snapshot.key.namespace().unwrap_or_default(), host.key.namespace().unwrap_or_default());
         let source = match self.world.secrets.get(&ObjectKey::namespaced(home, name)) {
             Seen::At(secret) => Some(secret),

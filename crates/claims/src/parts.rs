@@ -51,15 +51,16 @@ impl Part {
         }
     }
 
-    /// The name of the secret that the claim gives for this part.
+    /// The name of the secret that the claim gives for this part; empty when it asks for the part and names none.
     #[must_use]
     pub fn asked(self, claim: &ClaimFacts) -> Option<&str> {
-        match self {
-            Self::UserData => claim.spec.user_data.as_ref()?.name.as_deref(),
-            Self::MetaData => claim.spec.meta_data.as_ref()?.name.as_deref(),
-            Self::NetworkData => claim.spec.network_data.as_ref()?.name.as_deref(),
-            Self::Pull => claim.spec.image.as_ref()?.oci_auth_secret_name.as_deref(),
-        }
+        let reference = match self {
+            Self::UserData => &claim.spec.user_data,
+            Self::MetaData => &claim.spec.meta_data,
+            Self::NetworkData => &claim.spec.network_data,
+            Self::Pull => return claim.spec.image.as_ref()?.oci_auth_secret_name.as_deref(),
+        };
+        reference.as_ref().map(|reference| reference.name.as_deref().unwrap_or_default())
     }
 
     /// The reason of a condition that says the part did not reach the host.
@@ -71,6 +72,14 @@ impl Part {
             Self::NetworkData => Reason::NetworkDataSecretSyncFailure,
             Self::Pull => Reason::ImageAuthSecretSyncFailure,
         }
+    }
+
+    /// Whether a secret of this name is a copy for the claim of this uid: its label alone can be written by anybody who
+    /// may write secrets.
+    #[must_use]
+    pub fn is_copy(name: &str, uid: &str) -> bool {
+        let made = name.rsplit_once("-hc-").and_then(|(_, made)| made.split_once('-'));
+        made.is_some_and(|(claim, part)| claim == short(uid) && Self::ALL.iter().any(|known| known.suffix() == part))
     }
 
     /// The name of the copy for a host and the claim of this uid.
@@ -127,4 +136,20 @@ pub enum Fault {
     NoKey,
     /// A secret that is not ours has the name of the copy.
     NameTaken,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_known_by_its_whole_name() {
+        for part in Part::ALL {
+            assert!(Part::is_copy(&part.copy("rack-hc-1", "u"), "u"));
+        }
+        let short = short("u");
+        for other in ["user", "h1-hc-", "h1-hc-00000000-userdata", &format!("h1-hc-{short}-other"), &short] {
+            assert!(!Part::is_copy(other, "u"), "{other}");
+        }
+    }
 }

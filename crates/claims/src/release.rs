@@ -82,11 +82,18 @@ pub fn decide(s: &Snapshot) -> Vec<Step> {
 }
 
 /// Whether the claim was moved to another management cluster: its mark alone is a tenant's word, so the host must be
-/// ready to travel too, or there must be none.
+/// ready to travel too, or there must be none, nor have been one where no move goes.
 #[must_use]
 pub fn is_moved(s: &Snapshot) -> bool {
+    let status = &s.claim.status;
+    let bound = status.bare_metal_host.as_ref().map(|host| host.namespace.as_str());
+    let chosen = status.selected_host.as_ref().map(|host| host.namespace.as_str());
+    let elsewhere = bound.into_iter().chain(chosen).any(|place| Some(place) != s.key.namespace());
     s.claim.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_some()
-        && s.bound().is_none_or(|host| s.is_at_home() && moving::is_packed(host))
+        && match s.bound() {
+            Some(host) => s.is_at_home() && moving::is_packed(host),
+            None => !elsewhere,
+        }
 }
 
 /// The plan for one host that goes back.
@@ -118,7 +125,12 @@ pub fn give_back(s: &Snapshot, host: &Found, purpose: Purpose) -> Vec<Step> {
         return vec![Step::Wait { until: s.now.checked_add(RELEASE_CHECK).unwrap_or(s.now) }];
     }
     let after = after(s, &host.facts, purpose);
-    vec![Step::DropCopies { host: host.key.clone() }, Step::LetGo { host: host.key.clone(), after, purpose }]
+    let release = Step::LetGo { host: host.key.clone(), after, purpose };
+    // Beside the claim the host reads the tenant's own secrets, and there are no copies.
+    if host.key.namespace() == s.key.namespace() {
+        return vec![release];
+    }
+    vec![Step::DropCopies { host: host.key.clone() }, release]
 }
 
 /// Whether the disks stay as they are for the next claim of the group: the claim asks for it, and may.
@@ -134,7 +146,11 @@ fn keeps_disks(s: &Snapshot, purpose: Purpose) -> bool {
 #[must_use]
 pub fn blocked(host: &HostFacts) -> Option<Block> {
     if host.image.is_some() || host.custom_deploy.is_some() {
-        return Some(Block::Cleaning);
+        // What is deployed once more to be cleaned away can fail as well.
+        return Some(match &host.error {
+            Some(class) if is_uncleaned(host) => Block::Failed { class: class.clone() },
+            Some(_) | None => Block::Cleaning,
+        });
     }
     if host.annotation(names::DETACHED_ANNOTATION).is_some() || &*host.operational == "detached" {
         return Some(Block::Detached);

@@ -87,7 +87,7 @@ pub const RIGHTS: &[Right] = &[
     Right {
         group: "cluster.x-k8s.io",
         resources: &["clusters"],
-        verbs: &["list", "watch"],
+        verbs: &["get", "list", "watch"],
         names: &[],
         reach: Reach::Cluster,
         why: "observe: whether a claim's cluster is paused or being deleted",

@@ -21,10 +21,10 @@ use crate::facts::{Consumer, World};
 use crate::guard;
 use crate::hand::Hand;
 use crate::keeper;
-use crate::memory::{Failing, Faults, Told};
+use crate::memory::{Alone, Failing, Faults, Told};
 use crate::metrics::ClaimMetrics;
 use crate::observe::Snapshot;
-use crate::shared::{Held, Shared, SharedYard, run_clock, wake};
+use crate::shared::{Held, Shared, SharedYard, run_clock};
 use crate::status;
 use crate::yard::Yard;
 
@@ -50,6 +50,7 @@ pub struct Claims {
     pub(crate) faults: Faults,
     pub(crate) told: Told,
     pub(crate) failing: Failing,
+    pub(crate) alone: Alone,
     pub(crate) metrics: ClaimMetrics,
     yard: SharedYard,
     work: OnceLock<Arc<Work<ObjectKey>>>,
@@ -66,7 +67,8 @@ impl Claims {
             faults: Faults::default(),
             told: Told::default(),
             failing: Failing::default(),
-            metrics: ClaimMetrics::register(manager.metrics(), &world, &yard),
+            alone: Alone::default(),
+            metrics: ClaimMetrics::register(manager.metrics(), &world, &yard, manager.scope()),
             work: OnceLock::new(),
             world,
             config,
@@ -83,7 +85,7 @@ impl Claims {
     /// Has these claims looked at.
     pub(crate) fn wake(&self, claims: Vec<ObjectKey>) {
         if let Some(work) = self.work.get() {
-            wake(work, claims);
+            self.yard.wake(work, claims);
         }
     }
 }
@@ -167,38 +169,50 @@ fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<Obj
     let teller = || (Arc::clone(yard), manager.clock().clone(), Arc::clone(work));
     let ((yard, clock, queue), metrics) = (teller(), metrics.clone());
     world.claims.observe(move |delta| {
+        let mut held = yard.lock();
         let begun = clock.instant();
-        let woken = yard.lock().claim(&delta.key, delta.new.clone(), clock.now());
+        let mut woken = held.claim(&delta.key, delta.new.clone(), clock.now());
         metrics.sought(clock.instant().saturating_duration_since(begun));
-        queue.add_now(delta.key.clone(), Priority::Urgent);
-        wake(&queue, woken);
+        drop(held);
+        woken.push(delta.key.clone());
+        yard.wake(&queue, woken);
     });
     let (yard, clock, queue) = teller();
-    world.hosts.observe(move |delta| wake(&queue, yard.lock().host(&delta.key, delta.new.clone(), clock.now())));
+    world.hosts.observe(move |delta| {
+        let woken = yard.lock().host(&delta.key, delta.new.clone(), clock.now());
+        yard.wake(&queue, woken);
+    });
     let (yard, clock, queue) = teller();
-    world.hardware.observe(move |delta| wake(&queue, yard.lock().hardware(&delta.key, delta.new.clone(), clock.now())));
+    world.hardware.observe(move |delta| {
+        let woken = yard.lock().hardware(&delta.key, delta.new.clone(), clock.now());
+        yard.wake(&queue, woken);
+    });
     let (yard, clock, queue) = teller();
     world.policies.observe(move |delta| {
         if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.rules_like(new)) {
-            wake(&queue, yard.lock().policy(&delta.key, delta.new.clone(), clock.now()));
+            let woken = yard.lock().policy(&delta.key, delta.new.clone(), clock.now());
+            yard.wake(&queue, woken);
         }
     });
     let (yard, clock, queue) = teller();
-    world
-        .spaces
-        .observe(move |delta| wake(&queue, yard.lock().space(delta.key.name(), delta.new.clone(), clock.now())));
+    world.spaces.observe(move |delta| {
+        let woken = yard.lock().space(delta.key.name(), delta.new.clone(), clock.now());
+        yard.wake(&queue, woken);
+    });
     let (yard, clock, queue) = teller();
     world.quotas.observe(move |delta| {
         if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.rules_like(new)) {
-            wake(&queue, yard.lock().quota(delta.key.name(), delta.new.clone(), clock.now()));
+            let woken = yard.lock().quota(delta.key.name(), delta.new.clone(), clock.now());
+            yard.wake(&queue, woken);
         }
     });
-    let (claims, hosts, queue) = (world.claims.clone(), world.hosts.clone(), Arc::clone(work));
+    let ((yard, _, queue), claims, hosts) = (teller(), world.claims.clone(), world.hosts.clone());
     world.secrets.observe(move |delta| {
-        wake(&queue, claims.by("secret", &delta.key.to_string()).into_iter().map(|(claim, _)| claim).collect());
+        let mut woken: Vec<ObjectKey> =
+            claims.by("secret", &delta.key.to_string()).into_iter().map(|(claim, _)| claim).collect();
         let copied = [&delta.old, &delta.new].into_iter().flatten().find_map(|secret| secret.claim.as_deref());
         if let Some(uid) = copied {
-            wake(&queue, claims.by("uid", uid).into_iter().map(|(claim, _)| claim).collect());
+            woken.extend(claims.by("uid", uid).into_iter().map(|(claim, _)| claim));
         }
         // Whoever waits for the name of a copy hears that it is free.
         if delta.new.is_none()
@@ -206,11 +220,12 @@ fn wire(manager: &Manager, world: &World, yard: &SharedYard, work: &Arc<Work<Obj
             && let Some(namespace) = delta.key.namespace()
             && let Seen::At(host) = hosts.get(&ObjectKey::namespaced(namespace, host))
         {
-            wake(&queue, host.consumer.as_ref().and_then(Consumer::claim).into_iter().collect());
+            woken.extend(host.consumer.as_ref().and_then(Consumer::claim));
         }
+        yard.wake(&queue, woken);
     });
-    let (claims, queue) = (world.claims.clone(), Arc::clone(work));
+    let ((yard, _, queue), claims) = (teller(), world.claims.clone());
     world.clusters.observe(move |delta| {
-        wake(&queue, claims.by("cluster", &delta.key.to_string()).into_iter().map(|(claim, _)| claim).collect());
+        yard.wake(&queue, claims.by("cluster", &delta.key.to_string()).into_iter().map(|(claim, _)| claim).collect());
     });
 }

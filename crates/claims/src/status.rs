@@ -16,7 +16,7 @@ use kit::room::{Notice, Report, Trouble};
 
 use crate::apply::Error;
 use crate::decide::decide;
-use crate::facts::{HardwareFacts, HostFacts};
+use crate::facts::{HardwareFacts, HostFacts, Nic};
 use crate::mirror;
 use crate::observe::Snapshot;
 use crate::parts::{Part, Progress};
@@ -206,12 +206,14 @@ fn addresses(hardware: &HardwareFacts) -> Vec<HostAddress> {
     let ips = hardware.nics.iter().filter_map(|nic| nic.ip.as_deref()).map(|ip| address("InternalIP", ip));
     let name = hardware.hostname.as_deref();
     let names = name.into_iter().flat_map(|name| [address("Hostname", name), address("InternalDNS", name)]);
-    ips.chain(names).collect()
+    // The names are worth more than the last of very many interfaces.
+    ips.take(HostClaimStatus::ADDRESSES.saturating_sub(2)).chain(names).collect()
 }
 
 fn nics(hardware: &HardwareFacts) -> Vec<HostNic> {
     let text = |value: &Option<Box<str>>| value.as_ref().map(ToString::to_string);
-    hardware.nics.iter().map(|nic| HostNic { mac: text(&nic.mac), ip: text(&nic.ip), name: text(&nic.name) }).collect()
+    let nic = |nic: &Nic| HostNic { mac: text(&nic.mac), ip: text(&nic.ip), name: text(&nic.name) };
+    hardware.nics.iter().take(HostClaimStatus::NICS).map(nic).collect()
 }
 
 /// The verdicts on one claim, without the summary.
@@ -511,5 +513,24 @@ pub fn event(transition: &Transition) -> Option<Notice> {
         (ASSOCIATED | SYNCHRONIZED, State::False | State::Unknown) => warning(transition.reason),
         (AUTHORIZED, State::False) if is(Reason::PolicyRevoked) => warning("PolicyRevoked"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_with_very_many_interfaces_is_reported_as_far_as_there_is_room() {
+        let nic = |n: usize| Nic { ip: Some(format!("10.0.{}.{}", n / 256, n % 256).into()), ..Nic::default() };
+        let hardware = HardwareFacts {
+            nics: (0..1000).map(nic).collect(),
+            hostname: Some("node".into()),
+            ..HardwareFacts::default()
+        };
+        assert_eq!(nics(&hardware).len(), 256);
+        let addresses = addresses(&hardware);
+        assert_eq!(addresses.len(), 512);
+        assert_eq!(addresses.iter().filter(|address| address.address == "node").count(), 2);
     }
 }

@@ -47,16 +47,23 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// The choices on record, or, when nothing is on record, those the host shows now. A reference to a copy is
-    /// never the administrator's choice.
+    /// The choices on record for a host of ours. When nothing is, or nothing that can be read, they are those the host
+    /// shows now, but nobody knows whether a tenant or the owner chose not to clean its disks: so they are cleaned.
     #[must_use]
     pub fn of(host: &HostFacts) -> Self {
-        let recorded =
-            host.annotations.get(names::INFRA_DEFAULTS_ANNOTATION).and_then(|text| serde_json::from_str(text).ok());
-        recorded.unwrap_or_else(|| Self::shown(host))
+        Self::recorded(host).unwrap_or_else(|| {
+            let shown = Self::shown(host);
+            let cleans = shown.automated_cleaning_mode.filter(|mode| &**mode != "disabled");
+            Self { automated_cleaning_mode: cleans, ..shown }
+        })
     }
 
-    /// The choices that the host shows now.
+    fn recorded(host: &HostFacts) -> Option<Self> {
+        serde_json::from_str(host.annotation(names::INFRA_DEFAULTS_ANNOTATION)?).ok()
+    }
+
+    /// The choices that a host shows now which is nobody's yet. A reference to a copy is never the administrator's
+    /// choice, and disks that are on record as uncleaned are so whoever has the host.
     #[must_use]
     pub fn shown(host: &HostFacts) -> Self {
         let own = |part: Part| {
@@ -71,15 +78,22 @@ impl Defaults {
             meta_data: own(Part::MetaData),
             network_data: own(Part::NetworkData),
             adopted: host.is_deployed(),
-            uncleaned: None,
+            uncleaned: Self::recorded(host).and_then(|recorded| recorded.uncleaned),
             scrubbing: false,
         }
     }
 
-    /// These choices after what runs on the host is taken off with disks being cleaned in this way.
+    /// These choices after what runs on the host is taken off with disks being cleaned in this way. Only what was
+    /// deployed is cleaned away: a deployment that is called off early may leave the disks as they were.
     fn after_removal(self, host: &HostFacts, cleaning: Option<&str>) -> Self {
         let keeps = cleaning == Some("disabled") && self.automated_cleaning_mode.as_deref() != Some("disabled");
-        Self { uncleaned: if keeps { payload_of(host) } else { None }, scrubbing: self.scrubbing && !keeps, ..self }
+        let uncleaned = match (keeps, was_deployed(host)) {
+            (true, true) => payload_of(host),
+            (true, false) => self.uncleaned.or_else(|| payload_of(host)),
+            (false, true) => None,
+            (false, false) => self.uncleaned,
+        };
+        Self { scrubbing: self.scrubbing && uncleaned.is_none(), uncleaned, ..self }
     }
 
     fn text(&self) -> Option<String> {
@@ -171,7 +185,10 @@ impl Stay {
         let defaults = if new && !kept { Defaults::shown(host) } else { Defaults::of(host) };
         let cleaning: Option<Box<str>> = self.cleaning.clone().or_else(|| defaults.automated_cleaning_mode.clone());
         let removes = self.payload == Payload::Nothing && payload_of(host).is_some();
-        let defaults = if removes { defaults.after_removal(host, cleaning.as_deref()) } else { defaults };
+        let mut defaults = if removes { defaults.after_removal(host, cleaning.as_deref()) } else { defaults };
+        // A claim that has once said what should run means it when it says nothing later.
+        defaults.adopted &= !matches!(self.payload, Payload::Image(_) | Payload::Custom(_));
+        defaults.scrubbing = false;
         change.record(host, &defaults, new);
         if host.labels.contains_key(names::NODE_REUSE_LABEL) {
             change.label(names::NODE_REUSE_LABEL, None);
@@ -193,9 +210,7 @@ impl Stay {
             };
             change.refer(host, part, at);
         }
-        if !cleans_alike(host.cleaning.as_deref(), cleaning.as_deref()) {
-            change.spec("automatedCleaningMode", json!(cleaning));
-        }
+        change.cleaning(host, cleaning.as_deref());
         let prefix = held_prefix(&self.consumer.uid);
         let ours: BTreeSet<&str> =
             host.annotations.keys().map(AsRef::as_ref).filter(|k| k.starts_with(&prefix)).collect();
@@ -271,17 +286,14 @@ impl Leave {
         let mut defaults = Defaults::of(host);
         let kept: Option<Box<str>> = self.keeps_disks.then(|| "disabled".into());
         let cleaning = kept.or_else(|| defaults.automated_cleaning_mode.clone());
-        if !cleans_alike(host.cleaning.as_deref(), cleaning.as_deref()) {
-            change.spec("automatedCleaningMode", json!(cleaning));
-        }
-        // What was deployed to be cleaned away must have begun, or taking it off would clean nothing.
-        let begins = defaults.scrubbing && is_idle(host);
+        change.cleaning(host, cleaning.as_deref());
+        // What is deployed to be cleaned away must have been, or taking it off would clean nothing.
+        let scrubs = defaults.scrubbing && defaults.uncleaned.is_some();
+        let begins = scrubs && !was_deployed(host) && !crate::release::is_forced(host);
         if !begins && payload_of(host).is_some() {
             change.clear_payload(host);
             defaults = defaults.after_removal(host, cleaning.as_deref());
-            if host.annotations.contains_key(names::INFRA_DEFAULTS_ANNOTATION) {
-                change.record(host, &defaults, false);
-            }
+            change.record(host, &defaults, false);
         }
         for part in Part::DATA {
             change.refer(host, part, defaults.data(part));
@@ -311,7 +323,7 @@ impl Leave {
     #[must_use]
     pub fn scrub(&self, host: &HostFacts) -> Option<Value> {
         let defaults = Defaults::of(host);
-        let payload = defaults.uncleaned.clone().filter(|_| !self.keeps_disks && !defaults.scrubbing)?;
+        let payload = defaults.uncleaned.clone().filter(|_| !self.keeps_disks)?;
         if payload_of(host).is_some() || !is_idle(host) {
             return None;
         }
@@ -326,26 +338,44 @@ impl Leave {
     }
 }
 
-/// Whether a host carries a reservation of ours: nobody else's reference is ever taken off.
+/// Whether a host carries a reservation of ours: nobody else's reference is ever taken off. One that has lost its time
+/// is over.
 #[must_use]
 pub fn is_reserved(host: &HostFacts) -> bool {
     let label = host.label(names::NODE_REUSE_LABEL).is_some_and(|value| value.starts_with("hc-"));
     let keeper = host.consumer.as_ref().map(|consumer| (&*consumer.group, &*consumer.kind));
-    label
-        && host.annotation(names::REUSE_UNTIL_ANNOTATION).is_some()
-        && matches!(keeper, Some((CLUSTER_GROUP, "Cluster") | ("", "Namespace")))
+    label && matches!(keeper, Some((CLUSTER_GROUP, "Cluster") | ("", "Namespace")))
 }
 
 /// Whether disks of the host hold what was taken off without a cleaning.
 #[must_use]
 pub fn is_uncleaned(host: &HostFacts) -> bool {
-    Defaults::of(host).uncleaned.is_some()
+    Defaults::recorded(host).is_some_and(|recorded| recorded.uncleaned.is_some())
 }
 
 /// Whether such disks are being cleaned.
 #[must_use]
 pub fn is_scrubbed(host: &HostFacts) -> bool {
-    Defaults::of(host).scrubbing
+    Defaults::recorded(host).is_some_and(|recorded| recorded.scrubbing)
+}
+
+/// Whether what the host's spec names was deployed to its end: only then is taking it off sure to clean the disks. A
+/// deployment that is called off before its first write, or fails before it, leaves them alone.
+fn was_deployed(host: &HostFacts) -> bool {
+    &*host.state == "provisioned"
+}
+
+/// Whether something is taken off the host, or is about to be: how its disks are cleaned then is asked when that begins.
+fn is_going(host: &HostFacts) -> bool {
+    let other = || {
+        let there = host.deployed.as_ref().map(|image| &*image.url).filter(|url| !url.is_empty());
+        there.is_some_and(|there| host.image.as_ref().is_none_or(|image| &*image.url != there))
+    };
+    match &*host.state {
+        "deprovisioning" => true,
+        "provisioning" | "provisioned" => payload_of(host).is_none() || other(),
+        _ => false,
+    }
 }
 
 /// Whether nothing is under way on the host.
@@ -406,8 +436,14 @@ impl After {
     pub fn patch(&self, host: &HostFacts) -> Value {
         let mut change = Change::default();
         change.spec("consumerRef", Value::Null);
-        // What the owner had chosen comes back when the disks are cleaned.
-        if !matches!(self, Self::Reserve { disks: true, .. }) {
+        // What the owner had chosen comes back when the disks are cleaned, and only the record tells that it was not to
+        // clean them.
+        let uncleaning = || Defaults::of(host).automated_cleaning_mode.as_deref() == Some("disabled");
+        let keeps_record = match self {
+            Self::Reserve { disks, .. } => *disks || uncleaning(),
+            Self::Free | Self::Quarantine | Self::Unhealthy | Self::Avoid { .. } => false,
+        };
+        if !keeps_record {
             change.drop_annotations(host, [names::INFRA_DEFAULTS_ANNOTATION]);
         }
         change.drop_annotations(
@@ -501,6 +537,14 @@ impl Change {
         let differs = || there.and_then(|there| serde_json::from_str(there).ok()).as_ref() != Some(defaults);
         if new || there.is_none() || differs() {
             self.annotate(names::INFRA_DEFAULTS_ANNOTATION, text);
+        }
+    }
+
+    /// Sets how disks are cleaned; but not that they are not while something is being taken off on the record that they are.
+    fn cleaning(&mut self, host: &HostFacts, cleaning: Option<&str>) {
+        let spoils = cleaning == Some("disabled") && is_going(host);
+        if !cleans_alike(host.cleaning.as_deref(), cleaning) && !spoils {
+            self.spec("automatedCleaningMode", json!(cleaning));
         }
     }
 

@@ -8,6 +8,8 @@ use crate::parts::{Fault, Part};
 pub enum Tell {
     /// A reboot waits for something to run on the host.
     RebootDeferred,
+    /// The claim holds more reboots than are passed on.
+    TooManyReboots,
     /// The claim asked to detach its host and may not.
     DetachNotAllowed,
     /// The host's owner deletes it under the claim.
@@ -22,6 +24,7 @@ impl Tell {
     pub fn reason(self) -> &'static str {
         match self {
             Self::RebootDeferred => "RebootDeferred",
+            Self::TooManyReboots => "TooManyReboots",
             Self::DetachNotAllowed => "DetachNotAllowed",
             Self::HostBeingDeleted => "HostBeingDeleted",
             Self::ForeignClaimController => "ForeignClaimController",
@@ -33,6 +36,7 @@ impl Tell {
     pub fn text(self) -> &'static str {
         match self {
             Self::RebootDeferred => "The reboot is done once the host is provisioned.",
+            Self::TooManyReboots => "Only the first eight reboots that the claim holds are passed on to the host.",
             Self::DetachNotAllowed => {
                 "No policy lets claims of this namespace detach a host; the annotation has no effect."
             }
@@ -65,6 +69,9 @@ pub fn host_error(class: &str) -> &'static str {
 /// The sentence for a secret that is not there.
 #[must_use]
 pub fn missing(part: Part, name: &str) -> String {
+    if name.is_empty() {
+        return format!("The claim names no secret for its {part}; give a name, or leave the field out.");
+    }
     format!("The secret {name} with the {part} is not in the claim's namespace yet.")
 }
 

@@ -123,6 +123,14 @@ pub trait Kind: Sync {
         None
     }
 
+    /// A Secret with credentials that work; needed where a claim's credentials have a form of their own.
+    fn account(&self, _place: &Place<Self>, namespace: &str, name: &str) -> Value
+    where
+        Self: Sized,
+    {
+        script::secret(namespace, name)
+    }
+
     /// An image that the kind cannot deploy; `None` when it deploys any.
     fn bad_image(&self) -> Option<Value> {
         None

@@ -1,13 +1,11 @@
 //! What is wrong with a claim, whatever it was before.
 
-use api::names::DnsLabel;
-use api::names::claims::{DETACHED_ANNOTATION, REBOOT_ANNOTATION, REBOOT_PREFIX};
-use api::own::{BAREMETAL, Capability, HostClaim, HostClaimSpec, HostImage, SecretReference};
+use api::names::claims::{DETACHED_ANNOTATION, HELD_REBOOTS, REBOOT_ANNOTATION, REBOOT_PREFIX};
+use api::own::{BAREMETAL, Capability, HostClaim, HostClaimSpec};
 use claim_kind::terms::{Listing, Terms};
+use kit::admission::claimed::{image_faults, secret_faults, selector_faults};
 use kit::field::{FaultKind, FieldError, FieldPath};
 use serde_json::Value;
-
-use crate::labels::Selector;
 
 /// Every fault of a claim's spec that can be seen from itself and its namespace.
 pub(super) fn faults(spec: &HostClaimSpec, namespace: &str) -> Vec<FieldError> {
@@ -23,20 +21,7 @@ pub(super) fn faults(spec: &HostClaimSpec, namespace: &str) -> Vec<FieldError> {
         }
         _ => {}
     }
-    if let Err(found) = Selector::read(&spec.host_selector) {
-        let selector = root.field("hostSelector");
-        errors.extend(
-            found
-                .into_iter()
-                .map(|fault| FieldError::with(selector.field(&fault.path), FaultKind::Invalid, fault.problem)),
-        );
-    }
-    if let Some(wanted) = spec.host_selector.in_namespace.as_deref().filter(|name| !name.is_empty())
-        && wanted.parse::<DnsLabel>().is_err()
-    {
-        let path = root.field("hostSelector").field("inNamespace");
-        errors.push(FieldError::invalid(path, wanted, "is not the name of a namespace"));
-    }
+    errors.extend(selector_faults(&root.field("hostSelector"), &spec.host_selector));
     if let Some(image) = &spec.image {
         errors.extend(image_faults(&root.field("image"), image));
     }
@@ -51,7 +36,7 @@ pub(super) fn faults(spec: &HostClaimSpec, namespace: &str) -> Vec<FieldError> {
     }
     let secrets = [("userData", &spec.user_data), ("networkData", &spec.network_data), ("metaData", &spec.meta_data)];
     for (field, secret) in secrets {
-        errors.extend(secret.iter().flat_map(|secret| secret_faults(&root.field(field), secret, namespace)));
+        errors.extend(secret.iter().flat_map(|secret| secret_faults(&root.field(field), secret, namespace, "claim")));
     }
     for (field, text) in [("failureDomain", &spec.failure_domain), ("nodeReuse", &spec.node_reuse)] {
         if text.as_deref() == Some("") {
@@ -59,69 +44,6 @@ pub(super) fn faults(spec: &HostClaimSpec, namespace: &str) -> Vec<FieldError> {
         }
     }
     errors
-}
-
-fn secret_faults(path: &FieldPath, secret: &SecretReference, namespace: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if secret.name.as_deref().is_none_or(str::is_empty) {
-        errors.push(FieldError::required(path.field("name"), "must name a Secret"));
-    }
-    let other = |given: &&str| !given.is_empty() && *given != namespace;
-    if let Some(other) = secret.namespace.as_deref().filter(other) {
-        let detail = "is not the namespace of the claim; Secrets of other namespaces are never read";
-        errors.push(FieldError::invalid(path.field("namespace"), other, detail));
-    }
-    errors
-}
-
-const CHECKSUM_TYPES: [&str; 4] = ["md5", "sha256", "sha512", "auto"];
-
-fn image_faults(path: &FieldPath, image: &HostImage) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let scheme = image_scheme(&image.url);
-    if scheme.is_none() {
-        let detail = "must be an absolute url with the scheme http, https or oci";
-        errors.push(FieldError::invalid(path.field("url"), &image.url, detail));
-    }
-    let checksum = image.checksum.as_deref().unwrap_or_default();
-    match scheme {
-        Some(Scheme::Oci) if !checksum.is_empty() => {
-            let detail = "must not be given for oci, whose names carry their own";
-            errors.push(FieldError::forbidden(path.field("checksum"), detail));
-        }
-        Some(Scheme::Http) if checksum.is_empty() && image.format.as_deref() != Some("live-iso") => {
-            let detail = "must be given, unless the format is live-iso or the scheme of the url is oci";
-            errors.push(FieldError::required(path.field("checksum"), detail));
-        }
-        _ => {}
-    }
-    if let Some(type_) = image.checksum_type.as_deref().filter(|type_| !CHECKSUM_TYPES.contains(type_)) {
-        let detail = "must be md5, sha256, sha512 or auto";
-        let error = FieldError::with(path.field("checksumType"), FaultKind::NotSupported, detail);
-        errors.push(error.showing(type_));
-    }
-    errors
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scheme {
-    Http,
-    Oci,
-}
-
-/// How an image is fetched; `None` for what is no absolute url of a scheme that claims may use.
-fn image_scheme(url: &str) -> Option<Scheme> {
-    let (scheme, rest) = url.split_once("://")?;
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let odd = |c: char| c.is_whitespace() || c.is_control();
-    if host.is_empty() || url.contains(odd) {
-        return None;
-    }
-    match scheme.to_ascii_lowercase().as_str() {
-        "http" | "https" => Some(Scheme::Http),
-        "oci" => Some(Scheme::Oci),
-        _ => None,
-    }
 }
 
 /// What is wrong with the annotations that ask for something, as far as they are new.
@@ -142,6 +64,14 @@ pub(super) fn annotation_faults(new: &HostClaim, old: Option<&HostClaim>) -> Vec
             None
         };
         errors.extend(problem.map(|problem| FieldError::invalid(path.key(key), value, problem)));
+    }
+    let held = |claim: &HostClaim| {
+        let keys = claim.metadata.annotations.iter().flatten();
+        keys.filter(|(key, _)| key.starts_with(REBOOT_PREFIX)).count()
+    };
+    if held(new) > HELD_REBOOTS && held(new) > old.map_or(0, held) {
+        let detail = format!("must not have more than {HELD_REBOOTS} keys that begin with {REBOOT_PREFIX}");
+        errors.push(FieldError::with(path, FaultKind::TooMany, detail));
     }
     errors
 }

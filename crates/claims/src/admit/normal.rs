@@ -5,8 +5,8 @@ use api::own::{BAREMETAL, HostClaim, HostClaimSpec};
 
 use crate::labels::Operator;
 
-/// Fills in what a claim leaves out and spells what it spells otherwise: power, kind and operators; and, when it is created,
-/// the finalizer of its kind, which saves the controller a write.
+/// Fills in what a claim leaves out and spells what it spells otherwise: power, kind and operators; and, when it is created
+/// for a kind that somebody serves, the finalizer of its kind, which saves the controller a write.
 pub fn normalise(claim: &mut HostClaim, old: Option<&HostClaim>, creating: bool) {
     power(&mut claim.spec, old.map(|old| &old.spec));
     if claim.spec.kind.is_empty() {

@@ -5,6 +5,7 @@ use api::own::{HostClaimNamespaces, HostClaimQuotaSpec, HostDeployPolicySpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kit::field::{FaultKind, FieldError, FieldPath};
 use kit::pattern::pattern;
+use kit::urls::Place;
 
 use crate::labels::{Selector, key_problem, value_problem};
 
@@ -80,10 +81,14 @@ pub(super) fn warnings(spec: &HostDeployPolicySpec) -> Vec<String> {
         warnings.push(format!("spec.hostClaimNamespaces.names[{number}]: no namespace can be called {name:?}"));
     }
     for (number, prefix) in spec.image_url_prefixes.iter().enumerate() {
-        if prefix.split_once("://").is_some_and(|(_, rest)| !rest.contains('/')) {
-            warnings.push(format!(
-                "spec.imageURLPrefixes[{number}]: {prefix:?} also allows hosts whose names begin like this; end it with /"
-            ));
+        let path = format!("spec.imageURLPrefixes[{number}]");
+        match Place::image(prefix) {
+            Err(_) if prefix.ends_with("://") => {}
+            Err(fault) => warnings.push(format!("{path}: no image begins with it: {fault}")),
+            Ok(place) if place.has_path() && !prefix.ends_with('/') => warnings.push(format!(
+                "{path}: {prefix:?} also allows what lies beside it under names that begin like this; end it with /"
+            )),
+            Ok(_) => {}
         }
     }
     warnings

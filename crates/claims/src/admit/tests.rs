@@ -114,6 +114,12 @@ fn every_rule_of_a_claim_names_its_field() {
         (image(json!({"url": "https:///a", "checksum": "c"})), &["spec.image.url"]),
         (image(json!({"url": "https://i.example/a b", "checksum": "c"})), &["spec.image.url"]),
         (image(json!({"url": "ftp://i.example/a", "checksum": "c"})), &["spec.image.url"]),
+        (image(json!({"url": "http://169.254.169.254/a", "checksum": "c"})), &["spec.image.url"]),
+        (image(json!({"url": "https://a@i.example/a", "checksum": "c"})), &["spec.image.url"]),
+        (image(json!({"url": "https://i.example/red/../blue", "checksum": "c"})), &["spec.image.url"]),
+        (image(json!({"url": "https://i.example/a", "checksum": "https://i.example/sums"})), &[]),
+        (image(json!({"url": "https://i.example/a", "checksum": "file:///etc/shadow"})), &["spec.image.checksum"]),
+        (image(json!({"url": "https://i.example/a", "checksum": "http://[::1]/sums"})), &["spec.image.checksum"]),
         (
             image(json!({"url": "http://i.example/a", "checksum": "c", "checksumType": "crc"})),
             &["spec.image.checksumType"],
@@ -389,10 +395,11 @@ fn a_pattern_that_matches_in_the_middle_of_a_name_is_pointed_out() {
         let spec = policy(json!({"hostClaimNamespaces": {"nameMatches": pattern}}));
         assert_eq!(policy::warnings(&spec).is_empty(), anchored, "{pattern}");
     }
-    let spec = policy(json!({"hostClaimNamespaces": {"names": ["Team A"]}, "imageURLPrefixes": ["https://i.example"]}));
+    let spec = policy(json!({"hostClaimNamespaces": {"names": ["Team A"]}, "imageURLPrefixes":
+        ["https://i.example/red", "https://i.example", "https://i.example/", "https://", "https://i.example/a/../b"]}));
     let fields: Vec<String> =
         policy::warnings(&spec).iter().map(|w| w.split(": ").next().unwrap().to_owned()).collect();
-    assert_eq!(fields, ["spec.hostClaimNamespaces.names[0]", "spec.imageURLPrefixes[0]"]);
+    assert_eq!(fields, ["spec.hostClaimNamespaces.names[0]", "spec.imageURLPrefixes[0]", "spec.imageURLPrefixes[4]"]);
 }
 
 #[test]
@@ -541,4 +548,18 @@ proptest! {
         claim.metadata.annotations = Some([(key, value)].into());
         let _ = claim::annotation_faults(&claim, None);
     }
+}
+
+#[test]
+fn a_claim_holds_only_so_many_reboots() {
+    let holding = |count: usize| {
+        let mut claim = claim(json!({"poweredOn": true}));
+        let keys = (0..count).map(|n| (format!("reboot.metal3.io/k{n:02}"), String::new()));
+        claim.metadata.annotations = Some(keys.collect());
+        claim
+    };
+    assert_eq!(claim::annotation_faults(&holding(8), None), []);
+    let errors = claim::annotation_faults(&holding(9), Some(&holding(8)));
+    assert_eq!(errors.iter().map(|error| error.path.as_str()).collect::<Vec<_>>(), ["metadata.annotations"]);
+    assert_eq!(claim::annotation_faults(&holding(9), Some(&holding(10))), [], "fewer than before");
 }

@@ -32,7 +32,7 @@ pub(super) fn fixes(case: &Case<'_>) -> Vec<Fix> {
             "give the claim up; a machine that it belongs to is replaced by its health check",
             format!("kubectl delete hostclaim {}", place(&case.key)),
         )],
-        Place::Offered(_) => Vec::new(),
+        Place::Offered(_) | Place::Made(_) => Vec::new(),
         Place::Without(_) => without(case),
         Place::Told => told(case),
     }

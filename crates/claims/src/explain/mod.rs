@@ -34,6 +34,8 @@ const ROOM: &str = "claims";
 enum Place {
     /// It has this one; what is known of it, where hosts can be read.
     At(ObjectKey, Option<Arc<HostFacts>>),
+    /// It has something that was made for it, by this name.
+    Made(String),
     /// It had one that ran something for it.
     Lost(ObjectKey),
     /// It has none, and a host is set aside for it.
@@ -75,16 +77,18 @@ impl<'a> Case<'a> {
         self.claim.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
-    /// Whether something is to run on the host.
+    /// Whether something is to run on the host; what is made always runs something.
     fn deploys(&self) -> bool {
-        self.claim.spec.image.is_some() || self.claim.spec.custom_deploy.is_some()
+        let spec = &self.claim.spec;
+        spec.image.is_some() || spec.custom_deploy.is_some() || spec.kind != BAREMETAL
     }
 }
 
 fn place(sight: &mut Sight, key: &ObjectKey, claim: &ClaimFacts, now: Timestamp) -> Place {
     let named = claim.status.bare_metal_host.as_ref().map(api::own::HostReference::key);
     if kit::explain::misses(&sight.unseen, &Part::Hosts) || claim.spec.kind != BAREMETAL {
-        return named.map_or(Place::Told, |host| Place::At(host, None));
+        let made = claim.status.resource_id.clone().filter(|made| !made.is_empty()).map(Place::Made);
+        return named.map(|host| Place::At(host, None)).or(made).unwrap_or(Place::Told);
     }
     let found = sight.hosts.iter().filter(|(_, host)| host.consumer.as_ref().is_some_and(|c| names_claim(c, key)));
     let found: Vec<Found> = found.map(|(host, facts)| Found { key: host.clone(), facts: Arc::clone(facts) }).collect();
@@ -174,7 +178,7 @@ impl Case<'_> {
 
     fn needs(&self) -> Vec<Need> {
         let mut needs = vec![self.host()];
-        if matches!(self.place, Place::At(..)) && !self.claim.deleting {
+        if matches!(self.place, Place::At(..) | Place::Made(_)) && !self.claim.deleting {
             needs.push(self.told("configuration", SYNCHRONIZED, "the host has not been told yet"));
             if self.deploys() {
                 needs.push(self.told("deployment", PROVISIONED, "nothing is deployed yet"));
@@ -222,6 +226,13 @@ impl Case<'_> {
             Place::At(host, _) => {
                 with(Level::Ok, Reason::BareMetalHostAssociated, format!("the claim has the host {host}"))
             }
+            // A kind that makes its machines says with the condition how far it is.
+            Place::Made(made) => match self.condition(ASSOCIATED).map(|condition| condition.status.as_str()) {
+                Some("True") => {
+                    Need { level: Level::Ok, sentence: format!("the claim has {made}"), ..self.hearsay(need.clone()) }
+                }
+                _ => self.hearsay(need.clone()),
+            },
             Place::Lost(host) => with(
                 Level::Problem,
                 Reason::HostLost,
@@ -280,7 +291,12 @@ impl Case<'_> {
     }
 
     fn leaving(&self, need: Need) -> Need {
-        let Place::At(host, _) = &self.place else {
+        let host = match &self.place {
+            Place::At(host, _) => Some(format!("the host {host}")),
+            Place::Made(made) => Some(made.clone()),
+            _ => None,
+        };
+        let Some(host) = host else {
             let sentence = "the claim is being deleted and has no host any more".to_owned();
             return Need { level: Level::Waiting, reason: Some(Reason::HostClaimDeleting.as_str()), sentence, ..need };
         };
@@ -288,8 +304,8 @@ impl Case<'_> {
         let reason = condition.and_then(|condition| known(&condition.reason));
         let stuck = [Reason::HostClaimDeletionFailed, Reason::HostDetached].map(Reason::as_str);
         let level = if reason.is_some_and(|reason| stuck.contains(&reason)) { Level::Problem } else { Level::Waiting };
-        let sentence = condition
-            .map_or_else(|| format!("the host {host} is being given back"), |condition| condition.message.clone());
+        let sentence =
+            condition.map_or_else(|| format!("{host} is being given back"), |condition| condition.message.clone());
         Need {
             level,
             reason: reason.or(Some(Reason::HostClaimDeleting.as_str())),
@@ -337,6 +353,7 @@ impl Case<'_> {
         }
         let host = match &self.place {
             Place::At(host, _) => format!(" on host {host}"),
+            Place::Made(made) => format!(": {made}"),
             _ => String::new(),
         };
         (Level::Ok, format!("the claim has what it asks for{host}"))
@@ -352,7 +369,7 @@ impl Case<'_> {
             Place::At(host, _) if self.claim.deleting => next(format!(
                 "give {host} back as soon as it is clean; looks again at every change of the host, and once a minute"
             )),
-            Place::At(..) | Place::Lost(_) => Vec::new(),
+            Place::At(..) | Place::Made(_) | Place::Lost(_) => Vec::new(),
             _ if self.claim.deleting => next("take its finalizer off the claim".to_owned()),
             Place::Offered(host) => next(format!("bind {host}")),
             Place::Without(_) | Place::Told => {

@@ -18,6 +18,9 @@ pub fn tree(sight: &mut Sight, key: &ObjectKey, now: Timestamp) -> Option<Node> 
     if let Place::At(host, facts) = &case.place {
         children.push(bound(&case, host, facts.as_deref()));
     }
+    if let Place::Made(made) = &case.place {
+        children.extend(self::made(&case, made, level));
+    }
     if let Place::Lost(host) = &case.place {
         children.push(Node::new(Object::new("BareMetalHost", host), Level::Problem, "gone or in other hands"));
     }
@@ -28,7 +31,7 @@ pub fn tree(sight: &mut Sight, key: &ObjectKey, now: Timestamp) -> Option<Node> 
 fn conditions(case: &Case<'_>) -> Vec<Node> {
     let aside = [crate::status::PAUSED, crate::status::MOVABLE, crate::status::AVAILABLE_FOR_PROVISIONING];
     let mut wanted = CONDITIONS.iter().filter(|type_| !aside.contains(*type_) && **type_ != api::reasons::READY);
-    let unbound = !matches!(case.place, Place::At(..));
+    let unbound = !matches!(case.place, Place::At(..) | Place::Made(_));
     let node = |type_: &&str| {
         // Without a host nothing else can hold.
         if unbound && **type_ != *crate::status::ASSOCIATED {
@@ -43,6 +46,25 @@ fn conditions(case: &Case<'_>) -> Vec<Node> {
         Some(Node::new(Object::new("Condition", &ObjectKey::cluster_scoped(condition.type_.as_str())), level, note))
     };
     wanted.by_ref().filter_map(node).collect()
+}
+
+/// What was made for the claim, by the names that its kind gives to the parts.
+fn made(case: &Case<'_>, made: &str, level: Level) -> Vec<Node> {
+    let kinds: &[&str] = match case.claim.spec.kind.as_str() {
+        "aws-dedicated-host" => &["DedicatedHost", "Instance"],
+        "cloudstack-vm" => &["VirtualMachine"],
+        _ => &[],
+    };
+    let parts: Vec<&str> = made.split('/').collect();
+    let named = if kinds.len() == parts.len() { kinds.to_vec() } else { vec!["Resource"] };
+    let parts = if named.len() == parts.len() { parts } else { vec![made] };
+    let power = case.claim.status.powered_on.map(|is| format!("power {}", on(Some(is)))).unwrap_or_default();
+    let last = named.len().saturating_sub(1);
+    let node = |(number, (kind, name)): (usize, (&str, &str))| {
+        let note = if number == last { power.clone() } else { String::new() };
+        Node::new(Object::new(kind, &ObjectKey::cluster_scoped(name)), level, note)
+    };
+    named.into_iter().zip(parts).enumerate().map(node).collect()
 }
 
 fn bound(case: &Case<'_>, key: &ObjectKey, host: Option<&HostFacts>) -> Node {

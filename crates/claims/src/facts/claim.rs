@@ -1,16 +1,22 @@
 //! Claims.
 
+use std::collections::BTreeMap;
+
 use api::key::ObjectKey;
 use api::meta::ObjectMeta;
-use api::names::claims::BAREMETAL_FINALIZER;
+use api::names::claims::{
+    BAREMETAL_FINALIZER, BLOCK_MOVE_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION, DETACHED_ANNOTATION, REBOOT_ANNOTATION,
+    UNHEALTHY_ANNOTATION,
+};
 use api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION};
-use api::own::{HostClaimSpec, HostClaimStatus};
+use api::own::{HostClaimSpec, HostClaimStatus, HostMetadata};
 use api::raw::HostClaim;
 use jiff::Timestamp;
 use kit::feed::Project;
 
 use super::Texts;
 use crate::labels::Selector;
+use crate::names::fingerprint;
 
 /// HostClaims, with indexes of the Secrets they name, of their clusters and of their uids.
 pub struct Claims;
@@ -30,10 +36,13 @@ pub struct ClaimFacts {
     pub deleted_at: Option<Timestamp>,
     /// Its finalizers.
     pub finalizers: Box<[Box<str>]>,
-    /// Its labels.
+    /// Its labels, as far as there is room for them.
     pub labels: Texts,
-    /// Its annotations, without the copy that kubectl keeps of the whole object.
+    /// The annotations that mean something here, and of others as many as there is room for, by their
+    /// [`fingerprint`].
     pub annotations: Texts,
+    /// Whether it has more labels or annotations than are kept, so that nobody knows which keys are the tenant's own.
+    pub crowded: bool,
     /// The cluster it belongs to, by its label.
     pub cluster: Option<Box<str>>,
     /// Its spec; the default when it cannot be read.
@@ -68,6 +77,8 @@ impl ClaimFacts {
             faults.join("; ").into()
         });
         let managers = managers(&metadata);
+        let (labels, more_labels) = some(metadata.labels, |key| key == CLUSTER_NAME_LABEL);
+        let (annotations, more_annotations) = some(metadata.annotations, speaks);
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
@@ -75,9 +86,10 @@ impl ClaimFacts {
             deleting: metadata.deletion_timestamp.is_some(),
             deleted_at: metadata.deletion_timestamp.map(|time| time.0),
             finalizers: metadata.finalizers.unwrap_or_default().into_iter().map(Into::into).collect(),
-            cluster: metadata.labels.as_ref().and_then(|l| l.get(CLUSTER_NAME_LABEL)).map(|v| v.as_str().into()),
-            labels: super::texts(metadata.labels, |_| true),
-            annotations: super::texts(metadata.annotations, |key| key != super::LAST_APPLIED),
+            cluster: labels.get(CLUSTER_NAME_LABEL).cloned(),
+            labels,
+            annotations,
+            crowded: more_labels || more_annotations,
             spec,
             selector,
             status: super::status(status),
@@ -117,6 +129,37 @@ impl ClaimFacts {
         let pull = self.spec.image.as_ref().and_then(|image| image.oci_auth_secret_name.as_deref());
         data.chain(pull).filter(|name| !name.is_empty())
     }
+}
+
+/// So many labels and so many annotations of a claim are kept that only its tenant knows the meaning of.
+const FOREIGN: usize = HostMetadata::LABELS;
+/// The longest value that is kept of an annotation that matters; none that makes sense is longer.
+pub const LONGEST: usize = 4096;
+
+/// Whether an annotation asks for something, or tells of something, that matters to the claim.
+fn speaks(key: &str) -> bool {
+    const KEYS: [&str; 5] = [
+        PAUSED_ANNOTATION,
+        DETACHED_ANNOTATION,
+        BLOCK_MOVE_ANNOTATION,
+        DELETE_FOR_MOVE_ANNOTATION,
+        UNHEALTHY_ANNOTATION,
+    ];
+    key.starts_with(REBOOT_ANNOTATION) || KEYS.contains(&key)
+}
+
+/// The texts that matter, and of the others as many and as much as there is room for; whether some were left out. A
+/// tenant may write a quarter of a megabyte on each of its claims, and every replica keeps all claims.
+fn some(all: Option<BTreeMap<String, String>>, matters: fn(&str) -> bool) -> (Texts, bool) {
+    let all = all.unwrap_or_default().into_iter().filter(|(key, _)| key != super::LAST_APPLIED);
+    let (ours, others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| matters(key));
+    let crowded = ours.len() > FOREIGN || others.len() > FOREIGN;
+    let ours = ours.into_iter().take(FOREIGN).map(|(key, value)| {
+        let value: String = if value.len() > LONGEST { value.chars().take(LONGEST).collect() } else { value };
+        (key.into(), value.into())
+    });
+    let others = others.into_iter().take(FOREIGN).map(|(key, value)| (key.into(), fingerprint(&value)));
+    (ours.chain(others).collect(), crowded)
 }
 
 /// Those who wrote the status, each once.

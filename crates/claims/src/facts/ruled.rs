@@ -15,7 +15,7 @@ pub struct Ruled<S, T> {
     pub uid: Box<str>,
     /// The generation of its spec.
     pub generation: i64,
-    /// Its spec; one that cannot be read admits nobody and binds nobody.
+    /// Its spec; one that cannot be read at all admits nobody and names nobody.
     pub spec: S,
     /// Its status as stored.
     pub status: T,

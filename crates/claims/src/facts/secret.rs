@@ -5,6 +5,8 @@ use api::names::claims::{CLAIM_UID_LABEL, SOURCE_VERSION_ANNOTATION};
 use api::views::Secret;
 use kit::feed::{Project, Version};
 
+use crate::parts::Part;
+
 /// Secrets by name and version, with indexes of the claim and the host that a copy was made for.
 pub struct Secrets;
 
@@ -25,8 +27,8 @@ impl SecretFacts {
     /// The host that it was copied for, by the name that copies have.
     #[must_use]
     pub fn host(&self, key: &ObjectKey) -> Option<ObjectKey> {
-        self.claim.as_ref()?;
-        let (host, _) = key.name().rsplit_once("-hc-")?;
+        let claim = self.claim.as_ref()?;
+        let (host, _) = key.name().rsplit_once("-hc-").filter(|_| Part::is_copy(key.name(), claim))?;
         Some(ObjectKey::namespaced(key.namespace()?, host))
     }
 }

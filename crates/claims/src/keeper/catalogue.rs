@@ -17,10 +17,14 @@ pub fn patch(shown: &HostMetadata, hardware: &HardwareFacts) -> Option<Value> {
         .get(CATALOGUE_ANNOTATION)
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
+    let (shown_labels, shown_annotations) = (
+        free(&shown.labels, &before.labels, &hardware.labels),
+        free(&shown.annotations, &before.annotations, &hardware.annotations),
+    );
     let keys = |texts: &BTreeMap<String, String>| texts.keys().cloned().collect();
-    let after = Keys { labels: keys(&shown.labels), annotations: keys(&shown.annotations) };
-    let labels = changes(&shown.labels, &before.labels, &hardware.labels);
-    let mut annotations = changes(&shown.annotations, &before.annotations, &hardware.annotations);
+    let after = Keys { labels: keys(&shown_labels), annotations: keys(&shown_annotations) };
+    let labels = changes(&shown_labels, &before.labels, &hardware.labels);
+    let mut annotations = changes(&shown_annotations, &before.annotations, &hardware.annotations);
     if after != before {
         // What is ours to take away again has to be known even after a restart.
         let record = (after != Keys::default()).then(|| serde_json::to_string(&after).unwrap_or_default());
@@ -38,6 +42,12 @@ pub fn patch(shown: &HostMetadata, hardware: &HardwareFacts) -> Option<Value> {
 struct Keys {
     labels: Vec<String>,
     annotations: Vec<String>,
+}
+
+/// What is shown under keys that are ours or nobody's: what the owner put there stays as it is.
+fn free(shown: &BTreeMap<String, String>, ours: &[String], there: &Texts) -> BTreeMap<String, String> {
+    let free = shown.iter().filter(|(key, _)| ours.contains(key) || !there.contains_key(key.as_str()));
+    free.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 fn changes(shown: &BTreeMap<String, String>, before: &[String], there: &Texts) -> Map<String, Value> {
@@ -72,5 +82,12 @@ mod tests {
         let body = patch(&HostMetadata::default(), &hardware).unwrap_or_default();
         assert_eq!(body.pointer("/metadata/labels"), Some(&json!({"rack": null})));
         assert_eq!(body.pointer("/metadata/annotations/berth.dev~1catalogue"), Some(&Value::Null));
+    }
+
+    #[test]
+    fn what_the_owner_put_there_is_neither_written_over_nor_taken_away() {
+        let shown = HostMetadata { labels: texts(&[("own", "y")]), annotations: BTreeMap::new() };
+        let hardware = HardwareFacts { labels: small(&[("own", "x")]), ..HardwareFacts::default() };
+        assert_eq!(patch(&shown, &hardware), None);
     }
 }

@@ -155,8 +155,8 @@ pub(super) struct Memory {
     missing: BTreeMap<ObjectKey, (Box<str>, Timestamp)>,
     /// Hosts whose orphanage was told, with the uid they name.
     reported: BTreeMap<ObjectKey, Box<str>>,
-    /// Claims that went to another management cluster.
-    moved: BTreeSet<ObjectKey>,
+    /// Claims that went to another management cluster, by uid: the next of the same name is another claim.
+    moved: BTreeSet<Box<str>>,
 }
 
 impl Hosts {
@@ -206,7 +206,9 @@ impl Hosts {
         }
         // What is not followed cannot be missed, and what was moved is looked after elsewhere.
         let followed = self.scope.holds(claim.namespace()) && self.world.claims.phase() == Phase::Synced;
-        if !followed || self.config.orphan_grace.is_zero() || self.memory().moved.contains(&claim) {
+        // The mark of a move is a tenant's word, and a host elsewhere never moves with a claim.
+        let moved = claim.namespace() == key.namespace() && self.memory().moved.contains(&consumer.uid);
+        if !followed || self.config.orphan_grace.is_zero() || moved {
             return Ok(Claim::Fine);
         }
         let since = {
@@ -339,8 +341,8 @@ impl Room for Hosts {
                 self.change(s, |live| leave.scrub(live)).await
             }
             Step::LetGo { claim } => {
-                if !claim.is_empty() && !self.copies.drop_all(s.key.namespace().unwrap_or_default(), &claim, "").await?
-                {
+                let (place, prefix) = (s.key.namespace().unwrap_or_default(), format!("{}-hc-", s.key.name()));
+                if !claim.is_empty() && !self.copies.drop_all(place, &claim, &prefix).await? {
                     return Ok(Flow::Wait(s.now.checked_add(RELEASE_CHECK).ok()));
                 }
                 self.change(s, |live| After::Free.may_follow(live).then(|| After::Free.patch(live))).await
@@ -467,11 +469,11 @@ fn cleared(s: &Snapshot, leave: Leave) -> Option<Step> {
 }
 
 fn reservation(s: &Snapshot) -> Option<Step> {
-    let text = s.host.annotation(names::REUSE_UNTIL_ANNOTATION)?;
     if !is_reserved(&s.host) {
         return None;
     }
-    // A time that cannot be read has passed.
+    // A time that cannot be read, or is not there any more, has passed.
+    let text = s.host.annotation(names::REUSE_UNTIL_ANNOTATION).unwrap_or_default();
     let until: Timestamp = text.parse().unwrap_or(Timestamp::UNIX_EPOCH);
     if until <= s.now || !s.keeper {
         // Only what was kept on record is ours to clear; the rest of a reserved host is as its owner has it.
@@ -519,9 +521,8 @@ pub(super) fn wake(world: &World, work: &Arc<Work<ObjectKey>>, memory: Arc<Mutex
     });
     let (queue, hosts) = (Arc::clone(work), world.hosts.clone());
     world.policies.observe(move |delta| {
-        let copy =
-            |policy: &Option<Arc<crate::facts::PolicyFacts>>| policy.as_ref().map(|p| p.spec.metadata_copy.clone());
-        if copy(&delta.old) != copy(&delta.new) {
+        // Which hosts it opens, and whether it can be used at all, decide what is shown as much as what it says to show.
+        if !matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.rules_like(new)) {
             for host in hosts.keys(|host| host.namespace() == delta.key.namespace()) {
                 queue.add_now(host, Priority::Background);
             }
@@ -530,13 +531,13 @@ pub(super) fn wake(world: &World, work: &Arc<Work<ObjectKey>>, memory: Arc<Mutex
     let (queue, hosts) = (Arc::clone(work), world.hosts.clone());
     world.claims.observe(move |delta| {
         let moved = |claim: &Arc<ClaimFacts>| claim.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_some();
-        if [&delta.old, &delta.new].into_iter().flatten().any(moved) {
+        if let Some(claim) = [&delta.old, &delta.new].into_iter().flatten().find(|&claim| moved(claim)) {
             let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
             // More than any move has; forgetting makes a host an orphan that is reported, and not before its time.
             if memory.moved.len() >= MOVED {
                 memory.moved.clear();
             }
-            memory.moved.insert(delta.key.clone());
+            memory.moved.insert(claim.uid.clone());
         }
         if delta.new.is_none() {
             for (host, _) in hosts.by("claim", &delta.key.to_string()) {

@@ -42,7 +42,7 @@ fn verdict(spec: &HostClaimQuotaSpec, used: &Use) -> Verdict {
         return Verdict::no(
             READY,
             Reason::InvalidSelector.as_str(),
-            format!("The quota binds nobody until it is corrected: {fault}."),
+            format!("The quota binds only the namespaces that it names until it is corrected: {fault}."),
         );
     }
     let hard = u32::try_from(spec.hard.hosts).unwrap_or(0);

@@ -178,9 +178,20 @@ fn disks_that_were_not_cleaned_are_on_record_until_they_are() {
     assert_eq!((&body["spec"]["online"], &body["spec"]["automatedCleaningMode"]), (&json!(true), &json!("metadata")));
     // Taken off before it has begun, it would clean nothing.
     assert_eq!((leave.patch(&host(&body)), leave.scrub(&host(&body))), (None, None));
-    body["status"]["provisioning"]["state"] = json!("provisioning");
+    // Nor while it only has begun: the operator may not have touched the disks yet, and may fail before it does.
+    for error in [Value::Null, json!("provisioning error")] {
+        body["status"] = json!({"provisioning": {"state": "provisioning"}, "errorType": error});
+        assert_eq!((leave.patch(&host(&body)), leave.scrub(&host(&body))), (None, None));
+    }
+    let mut forced = body.clone();
+    forced["metadata"]["annotations"][names::FORCE_RELEASE_ANNOTATION] = json!("");
+    apply(&mut forced, &|host| leave.patch(host));
+    assert!(forced["spec"].get("image").is_none(), "the owner does not want to wait");
+    body["status"] = json!({"provisioning": {"state": "provisioned"}});
     apply(&mut body, &|host| leave.patch(host));
     assert!(!is_uncleaned(&host(&body)) && body["spec"].get("image").is_none());
+    assert!(!After::Free.may_follow(&host(&body)), "it is being cleaned");
+    body["status"]["provisioning"]["state"] = json!("deprovisioning");
     assert!(!After::Free.may_follow(&host(&body)), "it is being cleaned");
     body["status"]["provisioning"]["state"] = json!("available");
     assert!(After::Free.may_follow(&host(&body)));
@@ -189,6 +200,164 @@ fn disks_that_were_not_cleaned_are_on_record_until_they_are() {
         "spec": {"automatedCleaningMode": "disabled", "image": {"url": "a"}}});
     apply(&mut own, &|host| stay.patch(host));
     assert!(!is_uncleaned(&host(&own)));
+}
+
+fn plain(payload: Payload) -> Stay {
+    Stay {
+        consumer: claim(),
+        online: true,
+        payload,
+        data: BTreeMap::new(),
+        cleaning: None,
+        held: BTreeMap::new(),
+        reboot: None,
+        detached: Mark::AsIs,
+        paused: Mark::AsIs,
+        block_move: false,
+    }
+}
+
+fn leaving(keeps_disks: bool) -> Leave {
+    Leave { uid: "u".into(), fast_track: false, replacing: false, keeps_disks }
+}
+
+/// A host of the claim, with or without a record.
+fn ours(spec: &Value, state: &str, record: Option<Value>) -> Value {
+    let mut body = json!({
+        "metadata": {"name": "node", "namespace": "infra", "uid": "h", "annotations": {}},
+        "spec": {"online": true, "consumerRef": reference(&claim())},
+        "status": {"provisioning": {"state": state}},
+    });
+    merge(&mut body["spec"], spec);
+    if let Some(record) = record {
+        body["metadata"]["annotations"][names::INFRA_DEFAULTS_ANNOTATION] = json!(record.to_string());
+    }
+    body
+}
+
+#[test]
+fn what_was_never_deployed_cleans_nothing_away() {
+    let left = json!({"image": {"url": "https://images/one"}});
+    let record = || Some(json!({"automatedCleaningMode": "metadata", "uncleaned": left}));
+    let two = json!({"image": {"url": "https://images/two"}});
+    for (state, cleaned) in
+        [("available", false), ("provisioning", false), ("deprovisioning", false), ("provisioned", true)]
+    {
+        let mut stays = ours(&two, state, record());
+        let mut leaves = stays.clone();
+        let patch = plain(Payload::Nothing).patch(&host(&stays)).unwrap();
+        merge(&mut stays, &patch);
+        let patch = leaving(false).patch(&host(&leaves)).unwrap();
+        merge(&mut leaves, &patch);
+        for body in [&stays, &leaves] {
+            assert_eq!(is_uncleaned(&host(body)), !cleaned, "{state}");
+            assert!(body["spec"].get("image").is_none());
+        }
+        leaves["status"]["provisioning"]["state"] = json!("available");
+        let scrub = leaving(false).scrub(&host(&leaves));
+        assert_eq!(
+            scrub.as_ref().map(|patch| &patch["spec"]["image"]),
+            (!cleaned).then_some(&left["image"]),
+            "{state}"
+        );
+    }
+}
+
+#[test]
+fn cleaning_is_not_switched_off_under_what_is_being_taken_off() {
+    let record = || Some(json!({"automatedCleaningMode": "metadata"}));
+    let stay = Stay { cleaning: Some("disabled".into()), ..plain(Payload::Nothing) };
+    let deployed = json!({"image": {"url": "https://images/one"}});
+    let mut gone = ours(&json!({"automatedCleaningMode": "metadata"}), "provisioned", record());
+    let mut other = ours(&json!({"image": {"url": "https://images/two"}}), "provisioned", record());
+    for body in [&mut gone, &mut other] {
+        body["status"]["provisioning"]["image"] = deployed["image"].clone();
+    }
+    let off = |patch: Option<Value>| patch.is_some_and(|patch| patch["spec"]["automatedCleaningMode"] == "disabled");
+    // The operator has not noticed yet that the image is gone, or is another; it asks when it begins.
+    let as_is = Stay { payload: Payload::AsIs, ..stay.clone() };
+    assert!(
+        !off(stay.patch(&host(&gone))) && !off(leaving(true).patch(&host(&gone))) && !off(as_is.patch(&host(&other)))
+    );
+    gone["status"]["provisioning"]["state"] = json!("deprovisioning");
+    assert!(!off(stay.patch(&host(&gone))) && !off(leaving(true).patch(&host(&gone))));
+    gone["status"]["provisioning"]["state"] = json!("available");
+    assert!(off(stay.patch(&host(&gone))));
+    // With the image it may be switched off, and what is taken off then is on record.
+    let mut both = ours(&deployed, "provisioned", record());
+    both["status"]["provisioning"]["image"] = deployed["image"].clone();
+    let patch = stay.patch(&host(&both));
+    assert!(off(patch.clone()));
+    merge(&mut both, &patch.unwrap());
+    assert!(is_uncleaned(&host(&both)));
+}
+
+#[test]
+fn without_a_record_nobody_believes_that_disks_are_not_to_be_cleaned() {
+    let spec = json!({"image": {"url": "https://images/one"}, "automatedCleaningMode": "disabled"});
+    for record in [None, Some(json!("damaged"))] {
+        let mut body = ours(&spec, "provisioned", record);
+        // The tenant's own wish not to clean does not become the owner's.
+        let stay = Stay { cleaning: Some("disabled".into()), ..plain(Payload::AsIs) };
+        let mut kept = body.clone();
+        let patch = stay.patch(&host(&kept)).unwrap();
+        merge(&mut kept, &patch);
+        assert_eq!(Defaults::of(&host(&kept)).automated_cleaning_mode, None);
+        let patch = leaving(false).patch(&host(&body)).unwrap();
+        assert_eq!(patch["spec"].get("automatedCleaningMode"), Some(&Value::Null), "it is cleaned");
+        // What is taken off uncleaned for the group is on record all the same.
+        let patch = leaving(true).patch(&host(&body)).unwrap();
+        merge(&mut body, &patch);
+        assert!(is_uncleaned(&host(&body)));
+    }
+}
+
+#[test]
+fn uncleaned_disks_stay_on_record_whoever_has_the_host() {
+    let left = json!({"image": {"url": "https://images/one"}});
+    let mut body = ours(&json!({}), "available", Some(json!({"uncleaned": left})));
+    body["spec"]["consumerRef"] = Value::Null;
+    assert_eq!(crate::yard::ailment(&host(&body)), Some(crate::yard::Unfit::HostError), "no operational status yet");
+    body["status"]["operationalStatus"] = json!("OK");
+    assert_eq!(crate::yard::ailment(&host(&body)), Some(crate::yard::Unfit::NotClean));
+    let patch = plain(Payload::AsIs).patch(&host(&body)).unwrap();
+    merge(&mut body, &patch);
+    assert!(is_uncleaned(&host(&body)));
+    // A group takes up its own reservation, also one that has lost its time.
+    body["metadata"]["labels"] = json!({names::NODE_REUSE_LABEL: "hc-1"});
+    body["spec"]["consumerRef"] = json!({"apiVersion": "v1", "kind": "Namespace", "name": "t"});
+    assert!(is_reserved(&host(&body)));
+    assert_eq!(crate::yard::ailment(&host(&body)), None);
+}
+
+#[test]
+fn a_reservation_keeps_on_record_that_the_owner_does_not_clean() {
+    let after = After::Reserve {
+        keeper: Consumer { kind: "Namespace".into(), name: "t".into(), ..Consumer::default() },
+        label: "hc-1".into(),
+        group: "t/g".into(),
+        until: "2030-01-01T00:00:00Z".into(),
+        disks: false,
+    };
+    for (mode, kept) in [("disabled", true), ("metadata", false)] {
+        let body = ours(&json!({}), "available", Some(json!({ "automatedCleaningMode": mode })));
+        let annotations = after.patch(&host(&body))["metadata"]["annotations"].clone();
+        assert_eq!(annotations.get(names::INFRA_DEFAULTS_ANNOTATION).is_none(), kept, "{mode}");
+    }
+}
+
+#[test]
+fn a_host_that_was_adopted_is_cleared_once_its_claim_has_said_what_runs() {
+    let one = Image { url: "https://images/one".into(), ..Image::default() };
+    let mut body = ours(&json!({"image": one.body()}), "provisioned", None);
+    assert!(Defaults::of(&host(&body)).adopted);
+    let patch = plain(Payload::AsIs).patch(&host(&body)).unwrap();
+    merge(&mut body, &patch);
+    assert!(Defaults::of(&host(&body)).adopted, "the claim has said nothing yet");
+    let patch = plain(Payload::Image(one)).patch(&host(&body)).unwrap();
+    merge(&mut body, &patch);
+    assert!(!Defaults::of(&host(&body)).adopted);
+    assert_eq!(body["spec"]["image"]["url"], "https://images/one", "nothing else has changed");
 }
 
 #[test]

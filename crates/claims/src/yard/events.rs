@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::key::ObjectKey;
 use jiff::Timestamp;
@@ -11,6 +12,11 @@ use super::hosts::{Host, is_reservation, tenant};
 use super::queue::Signature;
 use super::{Claim, State, Tenant, Timer, Yard, times};
 use crate::facts::{ClaimFacts, Consumer, HardwareFacts, HostFacts, PolicyFacts, QuotaFacts, SpaceFacts};
+
+/// So many texts are found anew at once.
+const TEXTS: usize = 16;
+/// The others have to wait this long, while the yard is free for whoever needs it.
+const TEXTS_PAUSE: Duration = Duration::from_millis(100);
 
 impl Yard {
     /// A host changed, appeared or is gone. Returns the claims to look at.
@@ -134,9 +140,10 @@ impl Yard {
         }
         self.readmit(name, now);
         self.rebind(&[name.into()], now);
-        // A shared quota may have room now for others than this tenant.
-        let mates = self.tenants.get(name).map(|tenant| tenant.quotas.clone()).unwrap_or_default();
-        let sharing = self.tenants.iter().filter(|(_, tenant)| !mates.is_empty() || !tenant.quotas.is_empty());
+        // No quota may hold this tenant any more, and a shared one may have room now for others.
+        let bound = self.tenants.get(name).is_some_and(|tenant| !tenant.quotas.is_empty());
+        let better_off = |other: &str, tenant: &Tenant| bound || other == name || !tenant.quotas.is_empty();
+        let sharing = self.tenants.iter().filter(|(other, tenant)| better_off(other, tenant));
         let sharing: Vec<Box<str>> = sharing.map(|(name, _)| name.clone()).collect();
         self.retry_tenants(&sharing);
         self.finish(now)
@@ -238,6 +245,8 @@ impl Yard {
 
     /// Time has passed. Returns the claims to look at.
     pub fn tick(&mut self, now: Timestamp) -> Vec<ObjectKey> {
+        let mut texts = 0;
+        let mut later = Vec::new();
         while let Some((at, _)) = self.timers.first()
             && *at <= now
         {
@@ -256,9 +265,13 @@ impl Yard {
                     self.retry_groups(&group.into_iter().collect());
                     self.todo.hosts.insert(key);
                 }
-                Timer::Text(wish, tenant) => self.refresh(&wish, &tenant, now),
+                // Each looks at every host: so many wishes may not hold up everybody else at once.
+                Timer::Text(..) if texts >= TEXTS => later.push(timer),
+                Timer::Text(wish, tenant) => texts += usize::from(self.refresh(&wish, &tenant, now)),
             }
         }
+        let soon = now.saturating_add(TEXTS_PAUSE).unwrap_or(Timestamp::MAX);
+        self.timers.extend(later.into_iter().map(|timer| (soon, timer)));
         self.finish(now)
     }
 

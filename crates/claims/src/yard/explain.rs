@@ -149,21 +149,23 @@ impl Yard {
     }
 
     /// Finds a text anew that may be out of date, and wakes those who show it if it says something else now.
-    pub(super) fn refresh(&mut self, wish: &Arc<Signature>, tenant: &str, now: Timestamp) {
-        let Some(text) = self.texts.get(wish, tenant) else { return };
+    /// Says whether it had to be found anew.
+    pub(super) fn refresh(&mut self, wish: &Arc<Signature>, tenant: &str, now: Timestamp) -> bool {
+        let Some(text) = self.texts.get(wish, tenant) else { return false };
         // Asked for again in the meantime: there is a later timer.
         if text.until > now {
-            return;
+            return false;
         }
         let (old, changes) = (text.unbound.text.clone(), text.changes);
         if changes == self.changes {
             let until = now.saturating_add(SHORTEST).unwrap_or(Timestamp::MAX);
             self.timers.insert((until, Timer::Text(Arc::clone(wish), tenant.into())));
-            return;
+            return false;
         }
         if self.explain(wish, tenant, now).text != old {
             self.wake.extend(self.lines.members(wish, tenant).map(|key| (**key).clone()));
         }
+        true
     }
 
     fn nobody(&self, tenant: &str, now: Timestamp) -> Unbound {

@@ -5,6 +5,7 @@ use std::fmt;
 use api::names::claims::{DETACHED_ANNOTATION, HOST_PAUSED_ANNOTATION, UNHEALTHY_ANNOTATION, UNHEALTHY_ANNOTATION_OLD};
 
 use crate::facts::HostFacts;
+use crate::wish::{is_reserved, is_uncleaned};
 
 /// The first thing that keeps a host from a claim. The order is that of the questions: a host counts where it fails first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +34,7 @@ pub enum Unfit {
     NotAvailable,
     /// It is in error.
     HostError,
-    /// Its spec still names something to deploy.
+    /// Its spec still names something to deploy, or its disks are on record as uncleaned.
     NotClean,
     /// It is in another failure domain than the claim insists on.
     OtherFailureDomain,
@@ -116,6 +117,8 @@ pub fn ailment(host: &HostFacts) -> Option<Unfit> {
         (!matches!(&*host.state, "available" | "ready"), Unfit::NotAvailable),
         (error, Unfit::HostError),
         (host.image.is_some() || host.custom_deploy.is_some(), Unfit::NotClean),
+        // Only the group that its disks were kept for may have them as they are.
+        (is_uncleaned(host) && !is_reserved(host), Unfit::NotClean),
     ];
     checks.into_iter().find_map(|(fails, unfit)| fails.then_some(unfit))
 }

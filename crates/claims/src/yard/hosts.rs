@@ -128,8 +128,7 @@ pub(super) fn tenant<'a>(host: &'a HostFacts, promised: Option<&'a ObjectKey>) -
 
 /// Whether the consumer of a host only keeps it for reuse.
 pub(super) fn is_reservation(host: &HostFacts) -> bool {
-    let ours = host.label(NODE_REUSE_LABEL).is_some_and(|group| group.starts_with("hc-"));
-    ours && host.consumer.as_ref().is_some_and(|consumer| reserving_tenant(consumer).is_some())
+    crate::wish::is_reserved(host)
 }
 
 fn reserving_tenant(consumer: &Consumer) -> Option<&str> {

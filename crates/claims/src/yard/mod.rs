@@ -317,6 +317,15 @@ impl Yard {
         self.hosts.free().map(|(namespace, count)| (namespace.into(), count)).collect()
     }
 
+    /// Whether a claim has neither a host nor the promise of one, and is not on its way out either: looking at it can
+    /// bring it nothing but words.
+    #[must_use]
+    pub fn is_idle(&self, claim: &ObjectKey) -> bool {
+        self.claims.get(claim).is_some_and(|claim| {
+            !claim.facts.deleting && self.open && matches!(claim.state, State::Waiting(_) | State::Idle)
+        })
+    }
+
     /// How many claims wait.
     #[must_use]
     pub fn waiting(&self) -> usize {

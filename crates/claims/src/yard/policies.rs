@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::key::ObjectKey;
 use api::own::HostDeployPolicySpec;
 use kit::pattern::{pattern, whole};
+use kit::urls::Place;
 use regex::Regex;
 
 use super::hosts::Seen;
@@ -317,7 +318,8 @@ impl Grant {
     /// Whether the tenant may deploy an image from this url.
     #[must_use]
     pub fn allows_image(&self, url: &str) -> bool {
-        self.image_prefixes.as_ref().is_none_or(|prefixes| prefixes.iter().any(|prefix| url.starts_with(&**prefix)))
+        let prefixes = self.image_prefixes.as_ref();
+        Place::image(url).is_ok_and(|url| prefixes.is_none_or(|all| all.iter().any(|prefix| url.begins_with(prefix))))
     }
 
     /// Whether the tenant may choose hosts by the label with this key.

@@ -211,3 +211,98 @@ async fn disks_are_kept_for_the_next_claim_of_the_group_and_cleaned_when_none_co
     assert_eq!(record["automatedCleaningMode"], "metadata", "the owner's choice survived two tenants' claims");
     site.rest().await;
 }
+
+fn sly(name: &str) -> Value {
+    let mut claim = deployment("red", name);
+    claim["spec"]["automatedCleaningMode"] = json!("disabled");
+    claim
+}
+
+fn until_available(server: &Server, name: &str) -> bool {
+    at(&server.get(CLAIMS, "red", name).unwrap_or_default(), "/status/provisioningState") == "Available"
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_was_never_deployed_cleans_nothing_and_the_host_is_not_given_on_dirty() {
+    let site = Site::new(uncleaned);
+    site.server.put(sly("c")).unwrap();
+    site.until_ready("red", "c").await;
+    edit(&site.server, CLAIMS, "red", "c", &json!({"spec": {"image": null}}));
+    site.until("the host is available", |server| until_available(server, "c")).await;
+    assert!(site.yonder.machines.disk(INFRA, "h1").unwrap().contains("user of red"));
+    // Another image, on a host that is switched off and therefore never deployed, and cleaning as its owner wants it.
+    let other = json!({"url": "https://images/other", "checksum": "https://images/sums"});
+    let change = json!({"spec": {"poweredOn": false, "image": other, "automatedCleaningMode": null}});
+    edit(&site.server, CLAIMS, "red", "c", &change);
+    site.until("the host has the other image", |server| {
+        at(&server.get(HOSTS, INFRA, "h1").unwrap(), "/spec/image/url") == "https://images/other"
+    })
+    .await;
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    site.until_gone("red", "c").await;
+    assert_eq!(site.yonder.machines.disk(INFRA, "h1"), None);
+    site.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_the_group_that_deploys_nothing_leaves_kept_disks_on_record() {
+    let site = Site::new(uncleaned);
+    let mut first = sly("one");
+    first["spec"]["nodeReuse"] = json!("workers");
+    site.server.put(first).unwrap();
+    site.until_ready("red", "one").await;
+    assert!(site.server.delete(CLAIMS, "red", "one"));
+    site.until_gone("red", "one").await;
+    let mut second = deployment("red", "two");
+    second["spec"]["nodeReuse"] = json!("workers");
+    second["spec"]["poweredOn"] = json!(false);
+    site.server.put(second).unwrap();
+    site.until("the second has the image on its host", |server| {
+        let host = server.get(HOSTS, INFRA, "h1").unwrap();
+        at(&host, "/spec/consumerRef/name") == "two" && host["spec"].get("image").is_some()
+    })
+    .await;
+    assert!(site.server.delete(CLAIMS, "red", "two"));
+    site.until_gone("red", "two").await;
+    tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+    site.until("the host is free", |server| server.get(HOSTS, INFRA, "h1").unwrap()["spec"]["consumerRef"].is_null())
+        .await;
+    assert_eq!(site.yonder.machines.disk(INFRA, "h1"), None);
+    site.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_of_the_tenant_that_only_has_the_label_of_a_copy_is_left_alone() {
+    let site = Site::new(open);
+    site.server.put(deployment("red", "c")).unwrap();
+    site.until_ready("red", "c").await;
+    let uid = at(&site.claim("red", "c"), "/metadata/uid").to_owned();
+    for (namespace, name) in [("red", "own"), ("blue", "h1-hc-own-userdata")] {
+        let labels = json!({"berth.dev/claim-uid": uid});
+        let metadata =
+            json!({"name": name, "namespace": namespace, "labels": labels, "finalizers": ["red.example/stays"]});
+        site.server.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
+    }
+    annotate(&site.server, "red", "c", "team.example/look", Some("again"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    // The oracle takes every secret with that label for a copy, and is not asked.
+    let gone = |server: &Server| server.get(CLAIMS, "red", "c").is_none();
+    assert!(site.server.wait_until(Duration::from_secs(900), gone).await);
+    for (namespace, name) in [("red", "own"), ("blue", "h1-hc-own-userdata")] {
+        let secret = site.server.get(SECRETS, namespace, name).unwrap();
+        assert_eq!(secret["metadata"].get("deletionTimestamp"), None, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_mark_of_a_move_hides_no_orphan_in_another_namespace() {
+    let torn = [("red".to_owned(), "c".to_owned())].into();
+    let site = Site::forgiving(Forgiven { claims: torn, ..Forgiven::default() }, open);
+    site.server.put(deployment("red", "c")).unwrap();
+    site.until_ready("red", "c").await;
+    annotate(&site.server, "red", "c", "clusterctl.cluster.x-k8s.io/delete-for-move", Some(""));
+    let _ = site.server.edit(CLAIMS, "red", "c", |claim| claim["metadata"]["finalizers"] = json!([]));
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    site.until("the orphan is told of", |server| !events(server, INFRA, "OrphanedHost").is_empty()).await;
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sim::server::Server;
+use sim::server::{EventAction, Server};
 
 use crate::objects::{
     CLAIMS, HOSTS, INFRA, at, claim, condition, copies, deployment, edit, held, hosts, policy, secrets,
@@ -160,4 +160,17 @@ async fn a_claim_whose_host_is_elsewhere_is_never_moved() {
     site.until_gone("red", "c").await;
     assert_eq!(site.yonder.machines.disk(INFRA, "h1"), None, "it was released as any other");
     site.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_seen_before_its_paused_cluster_is_left_alone() {
+    let site = Site::new(|server| hosts(server, &["h1"]));
+    site.until("the room watches", |server| server.open_watches() > 7).await;
+    // The room hears of the claim, and not yet of its cluster.
+    site.line().script_events(|_, resource, _| EventAction { drop: resource == CLUSTERS, ..EventAction::default() });
+    site.server.put(cluster(INFRA, true)).unwrap();
+    site.server.put(member(INFRA)).unwrap();
+    site.until_condition(INFRA, "c", "Paused", "True/Paused").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(get(&site, HOSTS, "h1")["spec"]["consumerRef"], Value::Null);
 }

@@ -210,3 +210,62 @@ fn a_live_read_is_judged_like_what_was_seen_before() {
     yard.policy(&key("i/p"), None, at(3));
     assert_eq!(unfit(&yard, "t1/a", json!({})), Some(Unfit::NotAdmitted));
 }
+
+#[test]
+fn a_namespace_that_is_not_known_yet_is_bound_by_every_quota_that_could_mean_it() {
+    let mut yard = Yard::new(Settings::default());
+    yard.policy(&key("i/p"), Some(admits(&["t1"])), at(0));
+    for n in 0..3 {
+        yard.host(&key(&format!("i/h{n}")), Some(host(&format!("h{n}"), json!({}))), at(0));
+    }
+    let gold = json!({"tenants": {"namespaceSelector": {"matchLabels": {"tier": "gold"}}}, "hard": {"hosts": 1}});
+    yard.quota("gold", Some(quota(gold)), at(0));
+    yard.open(at(0));
+    let offers = |yard: &Yard| (0..3).filter(|n| yard.offer(&key(&format!("t1/c{n}"))).is_some()).count();
+    for n in 0..3 {
+        yard.claim(&key(&format!("t1/c{n}")), Some(claim(&format!("t1/c{n}"), n, json!({}))), at(1));
+    }
+    assert_eq!(offers(&yard), 1, "it may be golden");
+    yard.space("t1", Some(space(&[("tier", "gold")])), at(2));
+    assert_eq!(offers(&yard), 1, "it is");
+    yard.space("t1", Some(space(&[])), at(3));
+    assert_eq!(offers(&yard), 3, "it is not any more");
+}
+
+#[test]
+fn a_quota_with_a_fault_still_holds_those_it_names() {
+    let mut yard = Yard::new(Settings::default());
+    yard.policy(&key("i/p"), Some(admits(&["t1", "t2"])), at(0));
+    let broken =
+        json!({"tenants": {"names": ["t1"]}, "hard": {"hosts": 0}, "hostSelector": {"matchLabels": {"a b": "c"}}});
+    yard.quota("q", Some(quota(broken)), at(0));
+    yard.host(&key("i/h"), Some(host("h", json!({}))), at(0));
+    yard.open(at(0));
+    yard.claim(&key("t1/a"), Some(claim("t1/a", 0, json!({}))), at(1));
+    assert_eq!(yard.unbound(&key("t1/a"), at(1)).why, Why::QuotaExceeded);
+    assert!(yard.quota_use("q").is_some_and(|used| used.fault.is_some()), "and its owner is told");
+    yard.claim(&key("t2/a"), Some(claim("t2/a", 0, json!({}))), at(2));
+    assert!(yard.offer(&key("t2/a")).is_some());
+}
+
+#[test]
+fn many_wishes_do_not_have_all_their_texts_found_anew_in_one_go() {
+    let mut yard = yard();
+    for n in 0..40 {
+        let name = format!("t1/c{n:02}");
+        let wish = json!({"hostSelector": {"matchLabels": {"rack": format!("r{n}")}}});
+        yard.claim(&key(&name), Some(claim(&name, n, wish)), at(0));
+        assert_eq!(yard.unbound(&key(&name), at(0)).total, 0);
+    }
+    yard.host(&key("i/h"), Some(host("h", json!({}))), at(1));
+    let (mut now, mut rounds, mut woken) = (at(1000), 0, 0);
+    loop {
+        woken += yard.tick(now).len();
+        rounds += 1;
+        match yard.due() {
+            Some(due) if due.duration_since(now).as_secs() < 1 => now = due,
+            _ => break,
+        }
+    }
+    assert_eq!((rounds, woken), (3, 40), "16 at a time, and everybody hears of the host that is no use to them");
+}

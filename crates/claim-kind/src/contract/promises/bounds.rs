@@ -8,7 +8,7 @@ use api::own::Capability;
 use serde_json::{Value, json};
 
 use super::{ONE, TWO, delete, gone, make, nothing, ready};
-use crate::contract::script::{CLAIMS, Check, Script, claim, condition, edit, expect, get, owned, put, secret, verify};
+use crate::contract::script::{CLAIMS, Check, Script, claim, condition, edit, expect, get, owned, put, verify};
 use crate::contract::{Kind, Mood, OTHER, Place, TENANT, can};
 
 pub(super) fn own_credentials<K: Kind>(kind: &K, skipped: &mut Vec<String>) -> Check {
@@ -21,7 +21,7 @@ pub(super) fn own_credentials<K: Kind>(kind: &K, skipped: &mut Vec<String>) -> C
     };
     Script::new(kind)
         .before(|place| {
-            put(&place.server, secret(OTHER, "theirs"))?;
+            put(&place.server, kind.account(place, OTHER, "theirs"))?;
             put(&place.server, named(ONE, "theirs".to_owned()))?;
             put(&place.server, named(TWO, format!("{OTHER}/theirs")))
         })
@@ -31,7 +31,7 @@ pub(super) fn own_credentials<K: Kind>(kind: &K, skipped: &mut Vec<String>) -> C
                 let ready = condition(&get(&place.server, name)?, "Ready").0;
                 verify(ready == "False", || format!("{name} is Ready={ready:?} with credentials of another tenant"))?;
             }
-            put(&place.server, secret(TENANT, "theirs"))
+            put(&place.server, kind.account(place, TENANT, "theirs"))
         })
         .then(|place| ready(kind, place, ONE).map(drop))
         .run()
