@@ -237,7 +237,7 @@ fn is_qualified(text: &str) -> bool {
 }
 
 /// The value of a label; empty is one.
-fn is_label_value(text: &str) -> bool {
+pub(crate) fn is_label_value(text: &str) -> bool {
     let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     text.len() <= 63
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))

@@ -10,14 +10,14 @@ use kit::write::{self, Target};
 use kube::Api;
 use serde_json::json;
 
-use crate::cloud::Cloud;
+use crate::cloud::Ways;
 use crate::decide::{Snapshot, Standing, Step};
 use crate::facts::{GroupFacts, GroupKey, GroupKind};
 use crate::metrics::Result as Outcome;
 use crate::plan::Plan;
 use crate::room::{Annotator, Error, Seeing, TRIES, is_code, read};
 
-impl<C: Cloud> Annotator<C> {
+impl<C: Ways> Annotator<C> {
     /// Writes annotations, at once again where somebody else wrote the group meanwhile.
     async fn annotate(&self, seeing: &Seeing, mut plan: Plan) -> Result<Flow, Error> {
         let (key, snapshot) = (&seeing.key, &seeing.snapshot);

@@ -10,66 +10,118 @@ use aws::errors::{Error, Kind, Service};
 use aws::place::Partition;
 use aws::port::{Ec2, Image, ImageQuery, OptIn, TypeFacts, TypeList, TypeQuery};
 use kit::clock::Clock;
+use kit::http::Policy;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cloud::{Cloud, Door};
+use crate::acs::ask;
+use crate::archive::Page;
+use crate::cloud::{Cloud, Clouds, Door, Way, Ways};
 use crate::facts::GroupKey;
 use crate::metrics::CapacityMetrics;
 use crate::offer::{Offer, strange_makers};
-use crate::shelf::{Errand, Found, Place, Refusal, Rules, Shelf, Standing, System, VERY_STALE};
+use crate::shelf::{Errand, Found, Picture, Place, Recalled, Refusal, Rules, Shelf, Standing, System, VERY_STALE};
+use crate::store::Store;
 
 /// How long one errand may take, with all its pages and attempts.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// An errand on its way.
-type Order = (Errand, Door);
-/// Errands that nobody runs yet.
+/// What nobody has begun yet.
+#[derive(Debug)]
+pub enum Order {
+    /// Read what an earlier process was told.
+    Recall,
+    /// Ask the cloud, with the credentials of this name.
+    Ask(Errand, Way, Box<str>),
+}
+
+/// Orders that nobody runs yet.
 pub type Orders = mpsc::UnboundedReceiver<Order>;
+
+/// What came of an order.
+enum Done {
+    Recalled(Vec<Page>),
+    Asked(Errand, Box<str>, Box<Answer>),
+}
 
 /// What the cloud answered.
 enum Answer {
     Types(Result<TypeList, Refusal>),
     One(Result<Option<TypeFacts>, Refusal>),
-    Image(Option<bool>),
+    Offers(Result<BTreeMap<Box<str>, Arc<Offer>>, Refusal>),
+    Offering(Result<Option<Arc<Offer>>, Refusal>),
+    /// With how long it holds; for good without.
+    Image(Result<Option<Picture>, Refusal>, Option<Duration>),
+    /// The way does not lead where the errand goes, which nobody sends.
+    Lost,
+}
+
+fn late(place: &Place) -> Refusal {
+    Refusal { message: format!("{place} did not answer within a minute"), terminal: false, permission: false }
+}
+
+/// Ends an errand that takes too long.
+async fn timely<T>(place: &Place, answer: impl Future<Output = Result<T, Refusal>> + Send) -> Result<T, Refusal> {
+    tokio::time::timeout(DEADLINE, answer).await.unwrap_or_else(|_| Err(late(place)))
 }
 
 /// The catalogue of all regions.
 pub struct Catalogue<C> {
     cloud: C,
     clock: Clock,
+    rules: Rules,
     metrics: CapacityMetrics,
     shelf: Mutex<Shelf<GroupKey>>,
+    store: Option<Arc<Store>>,
     orders: mpsc::UnboundedSender<Order>,
 }
 
-impl<C: Cloud> Catalogue<C> {
-    /// An empty catalogue, and the errands that [`Catalogue::run`] carries out.
+impl<C: Ways> Catalogue<C> {
+    /// An empty catalogue, and the orders that [`Catalogue::run`] carries out. With a store, that is read before the cloud is
+    /// asked, and told what the cloud says.
     #[must_use]
-    pub fn new(cloud: C, clock: Clock, rules: Rules, metrics: CapacityMetrics) -> (Arc<Self>, Orders) {
+    pub fn new(
+        cloud: C,
+        clock: Clock,
+        rules: Rules,
+        metrics: CapacityMetrics,
+        store: Option<Arc<Store>>,
+    ) -> (Arc<Self>, Orders) {
         let (orders, incoming) = mpsc::unbounded_channel();
-        let catalogue = Self { cloud, clock, metrics, shelf: Mutex::new(Shelf::new(rules)), orders };
+        let shelf = Shelf::new(rules);
+        let shelf = Mutex::new(if store.is_some() { shelf.recalling() } else { shelf });
+        let catalogue = Self { cloud, clock, rules, metrics, shelf, store, orders };
         (Arc::new(catalogue), incoming)
     }
 
-    /// What is known of a type; `who` is woken when there is more to know.
-    pub fn find(&self, place: &Place, name: &str, who: &GroupKey) -> Found {
-        let found = self.shelf().find(place, name, who, self.clock.instant());
-        self.metrics.lookup(&place.region, &found);
+    /// What is known of a type; `who` is woken when there is more to know. `by` names the credentials that would be used.
+    pub fn find(&self, place: &Place, name: &str, who: &GroupKey, by: &str) -> Found {
+        let found = self.shelf().find(place, name, who, by, self.clock.instant());
+        self.metrics.lookup(place, &found);
+        if found == Found::Recall {
+            // The receiver lives as long as the room's task; without it the process is about to end.
+            let _ = self.orders.send(Order::Recall);
+            return Found::Wait;
+        }
         found
     }
 
-    /// Whether an image is one of Windows; `who` is woken when there is more to know.
+    /// Which servers of CloudStack may be called.
+    pub fn policy(&self) -> &Policy {
+        self.cloud.acs().policy()
+    }
+
+    /// What an image says; `who` is woken when there is more to know.
     pub fn image(&self, place: &Place, id: &str, who: &GroupKey) -> System {
         self.shelf().image(place, id, who, self.clock.instant())
     }
 
-    /// Sends somebody to the cloud; if that has happened already, `who` is woken by that one.
-    pub fn send(&self, errand: Errand, door: Door, who: Option<&GroupKey>) {
+    /// Sends somebody to the cloud, with the credentials that `by` names; if that has happened already, `who` is woken by
+    /// that one.
+    pub fn send(&self, errand: Errand, way: Way, by: &str, who: Option<&GroupKey>) {
         if self.shelf().begin(&errand, who) {
-            // The receiver lives as long as the room's task; without it the process is about to end.
-            let _ = self.orders.send((errand, door));
+            let _ = self.orders.send(Order::Ask(errand, way, by.into()));
         }
     }
 
@@ -106,21 +158,29 @@ impl<C: Cloud> Catalogue<C> {
                 () = stop.cancelled() => return,
                 _ = warn.tick() => self.warn(),
                 order = orders.recv() => match order {
-                    Some((errand, door)) => {
+                    Some(order) => {
                         let this = Arc::clone(&self);
-                        running.spawn(async move {
-                            let answer = this.ask(&errand, &door).await;
-                            (errand, answer)
-                        });
+                        running.spawn(async move { this.carry_out(order).await });
                     }
                     None => return stop.cancelled().await,
                 },
                 Some(done) = running.join_next() => match done {
-                    Ok((errand, answer)) => wake(self.land(&errand, answer)),
+                    Ok(done) => wake(self.land(done)),
                     // One errand that panics would leave all who wait for it waiting.
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                     Err(_) => {}
                 },
+            }
+        }
+    }
+
+    async fn carry_out(&self, order: Order) -> Done {
+        match (order, &self.store) {
+            (Order::Recall, Some(store)) => Done::Recalled(store.recall().await),
+            (Order::Recall, None) => Done::Recalled(Vec::new()),
+            (Order::Ask(errand, way, by), _) => {
+                let answer = self.ask(&errand, &way).await;
+                Done::Asked(errand, by, Box::new(answer))
             }
         }
     }
@@ -132,45 +192,64 @@ impl<C: Cloud> Catalogue<C> {
         }
     }
 
-    async fn ask(&self, errand: &Errand, door: &Door) -> Answer {
-        let began = self.clock.instant();
-        let late = || Refusal {
-            message: format!("EC2 in {} did not answer within a minute", errand.place().region),
-            terminal: false,
-            permission: false,
-        };
-        let answer = match errand {
-            Errand::Fill(_) => {
-                let types = tokio::time::timeout(DEADLINE, self.list(door)).await.unwrap_or_else(|_| Err(late()));
-                Answer::Types(types)
+    async fn ask(&self, errand: &Errand, way: &Way) -> Answer {
+        let (began, place) = (self.clock.instant(), errand.place());
+        let answer = match (errand, way) {
+            (Errand::Fill(_), Way::Ec2(door)) => Answer::Types(timely(place, self.list(door)).await),
+            (Errand::Look(_, name), Way::Ec2(door)) => Answer::One(timely(place, self.look(door, name)).await),
+            (Errand::Image(_, id), Way::Ec2(door)) => {
+                let known = timely(place, self.picture(door, id)).await;
+                // Whoever may not ask for images, or has no answer, goes without.
+                Answer::Image(known.or_else(|refusal| untold(id, refusal)), None)
             }
-            Errand::Look(_, name) => {
-                let one = tokio::time::timeout(DEADLINE, self.look(door, name)).await.unwrap_or_else(|_| Err(late()));
-                Answer::One(one)
-            }
-            Errand::Image(_, id) => {
-                let windows = tokio::time::timeout(DEADLINE, self.picture(door, id)).await;
-                Answer::Image(windows.unwrap_or_else(|_| Err(late())).unwrap_or_else(|refusal| {
-                    tracing::info!(image = %id, error = refusal.message, "the system of an image is not known");
-                    None
-                }))
+            (errand, Way::Acs(profile)) => {
+                let acs = self.cloud.acs().open(profile);
+                let acs = acs.map_err(|message| Refusal { message, terminal: false, permission: true });
+                self.ask_acs(errand, acs).await
             }
         };
         let took = self.clock.instant().saturating_duration_since(began);
-        if let Answer::Types(types) = &answer {
-            self.metrics.refreshed(&errand.place().region, types.is_ok(), took);
+        let listed = match &answer {
+            Answer::Types(types) => Some(types.as_ref().map(|list| (list.types.len(), list.nameless))),
+            // Each is there by its id and by its name.
+            Answer::Offers(offers) => Some(offers.as_ref().map(|offers| (offers.len() / 2, 0))),
+            Answer::One(_) | Answer::Offering(_) | Answer::Image(..) | Answer::Lost => None,
+        };
+        if let Some(listed) = listed {
+            self.metrics.refreshed(place, listed.is_ok(), took);
+            let (provider, region) = (place.provider(), place.region());
             let elapsed_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-            match types {
-                Ok(list) => tracing::info!(
-                    region = %errand.place().region, types = list.types.len(), nameless = list.nameless, elapsed_ms,
-                    "catalogue listed"
-                ),
-                Err(refusal) => tracing::warn!(
-                    region = %errand.place().region, error = refusal.message, elapsed_ms, "catalogue not listed"
-                ),
+            match listed {
+                Ok((types, nameless)) => {
+                    tracing::info!(provider, region, types, nameless, elapsed_ms, "catalogue listed")
+                }
+                Err(refusal) => {
+                    tracing::warn!(provider, region, error = refusal.message, elapsed_ms, "catalogue not listed")
+                }
             }
         }
         answer
+    }
+
+    async fn ask_acs(&self, errand: &Errand, acs: Result<AcsOf<C>, Refusal>) -> Answer {
+        let Place::Acs(site) = errand.place() else { return Answer::Lost };
+        let (place, acs) = (errand.place(), acs.as_ref());
+        let opened = || acs.map_err(Refusal::clone);
+        match errand {
+            Errand::Fill(_) => Answer::Offers(timely(place, async { ask::list(opened()?, site).await }).await),
+            Errand::Look(_, wanted) => {
+                Answer::Offering(timely(place, async { ask::look(opened()?, site, wanted).await }).await)
+            }
+            Errand::Image(_, wanted) => {
+                let known = timely(place, async { ask::image(opened()?, site, wanted).await }).await;
+                // What a person must change may stay for long; what passes by itself is worth waiting for.
+                let known = known.or_else(|refusal| match refusal.terminal || refusal.permission {
+                    true => untold(wanted, refusal),
+                    false => Err(refusal),
+                });
+                Answer::Image(known, Some(self.rules.ttl))
+            }
+        }
     }
 
     async fn list(&self, door: &Door) -> Result<TypeList, Refusal> {
@@ -196,14 +275,14 @@ impl<C: Cloud> Catalogue<C> {
         }
     }
 
-    /// Whether an image is one of Windows; `None` when there is no such image.
-    async fn picture(&self, door: &Door, id: &str) -> Result<Option<bool>, Refusal> {
+    /// What an image says; `None` when there is no such image.
+    async fn picture(&self, door: &Door, id: &str) -> Result<Option<Picture>, Refusal> {
         let Ok(id) = id.parse::<ImageId>() else { return Ok(None) };
         let query = ImageQuery { ids: vec![id], ..ImageQuery::default() };
         let query = &query;
         let images = self.call(door, |ec2| async move { ec2.describe_images(query).await }).await?;
         let is_windows = |image: &Image| image.platform.as_deref().is_some_and(|p| p.eq_ignore_ascii_case("windows"));
-        Ok(images.first().map(is_windows))
+        Ok(images.first().map(|image| Picture { windows: is_windows(image), ..Picture::default() }))
     }
 
     /// Asks whether a region exists, only where its name says nothing about that.
@@ -224,7 +303,7 @@ impl<C: Cloud> Catalogue<C> {
         }
     }
 
-    async fn call<T, F>(&self, door: &Door, ask: impl Fn(C::Ec2) -> F) -> Result<T, Refusal>
+    async fn call<T, F>(&self, door: &Door, ask: impl Fn(<C::Aws as Cloud>::Ec2) -> F) -> Result<T, Refusal>
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
@@ -232,50 +311,86 @@ impl<C: Cloud> Catalogue<C> {
     }
 
     /// Calls; where credentials are refused, once more with a client that does not know them yet.
-    async fn try_call<T, F>(&self, door: &Door, ask: impl Fn(C::Ec2) -> F) -> Result<Result<T, Error>, Refusal>
+    async fn try_call<T, F>(
+        &self,
+        door: &Door,
+        ask: impl Fn(<C::Aws as Cloud>::Ec2) -> F,
+    ) -> Result<Result<T, Error>, Refusal>
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
         let open = || {
             let shut =
                 |error: crate::cloud::DoorError| Refusal { message: error.message, terminal: false, permission: true };
-            self.cloud.open(door).map_err(shut)
+            self.cloud.aws().open(door).map_err(shut)
         };
         match ask(open()?).await {
             Err(error) if error.kind() == Kind::Permission => {
-                self.cloud.forget(door);
+                self.cloud.aws().forget(door);
                 Ok(ask(open()?).await)
             }
             answer => Ok(answer),
         }
     }
 
-    fn land(&self, errand: &Errand, answer: Answer) -> Vec<GroupKey> {
-        let now = self.clock.instant();
+    fn land(&self, done: Done) -> Vec<GroupKey> {
+        let (now, dice) = (self.clock.instant(), self.clock.roll());
+        let (errand, by, answer) = match done {
+            Done::Recalled(pages) => {
+                let lists = pages.into_iter().map(|page| self.recalled(page)).collect();
+                return self.shelf().recalled(lists, now, dice);
+            }
+            Done::Asked(errand, by, answer) => (errand, by, *answer),
+        };
         match (errand, answer) {
             (Errand::Fill(place), Answer::Types(types)) => {
-                let types = types.map(|list| self.offers(list));
-                let dice = self.clock.roll();
-                self.shelf().filled(place, types, now, dice)
+                if let (Some(store), Place::Ec2(place), Ok(list)) = (&self.store, &place, &types) {
+                    store.listed(place, &list.types, self.clock.now());
+                }
+                let types = types.map(|list| self.offers(list.types));
+                self.shelf().filled(&place, &by, types, now, dice)
             }
             (Errand::Look(place, name), Answer::One(one)) => {
+                if let (Some(store), Place::Ec2(place), Ok(Some(facts))) = (&self.store, &place, &one) {
+                    store.added(place, facts);
+                }
                 let one = one.map(|facts| facts.map(|facts| Arc::new(Offer::of_ec2(&facts))));
-                self.shelf().looked(place, name, one, now)
+                self.shelf().looked(&place, &name, &by, one, now)
             }
-            (Errand::Image(place, id), Answer::Image(windows)) => self.shelf().pictured(place, id, windows, now),
+            (Errand::Fill(place), Answer::Offers(offers)) => self.shelf().filled(&place, &by, offers, now, dice),
+            (Errand::Look(place, wanted), Answer::Offering(one)) => self.shelf().looked(&place, &wanted, &by, one, now),
+            (Errand::Image(place, id), Answer::Image(known, life)) => {
+                self.shelf().pictured(&place, &id, known, life, now)
+            }
             _ => Vec::new(),
         }
     }
 
-    fn offers(&self, list: TypeList) -> BTreeMap<Box<str>, Arc<Offer>> {
-        let mut strange: Vec<&str> = list.types.iter().flat_map(strange_makers).collect();
+    fn recalled(&self, page: Page) -> Recalled {
+        let age = Duration::try_from(self.clock.now().duration_since(page.listed)).unwrap_or_default();
+        let (types, age_s) = (page.types.len(), age.as_secs());
+        tracing::info!(region = %page.place.region, types, age_s, "catalogue recalled");
+        Recalled { place: Place::Ec2(page.place), types: self.offers(page.types), age }
+    }
+
+    fn offers(&self, types: Vec<TypeFacts>) -> BTreeMap<Box<str>, Arc<Offer>> {
+        let mut strange: Vec<&str> = types.iter().flat_map(strange_makers).collect();
         strange.sort_unstable();
         strange.dedup();
         for maker in strange.into_iter().filter(|maker| self.metrics.is_new_maker(maker)) {
             tracing::warn!(maker, "no extended resource is known for accelerators of this maker");
         }
-        list.types.into_iter().map(|facts| (facts.name.clone(), Arc::new(Offer::of_ec2(&facts)))).collect()
+        types.into_iter().map(|facts| (facts.name.clone(), Arc::new(Offer::of_ec2(&facts)))).collect()
     }
+}
+
+/// The client of CloudStack.
+type AcsOf<C> = <<C as Ways>::Acs as Clouds>::Acs;
+
+/// Nobody can tell what an image says.
+fn untold(id: &str, refusal: Refusal) -> Result<Option<Picture>, Refusal> {
+    tracing::info!(image = %id.trim_start_matches(crate::acs::BY_ID), error = refusal.message, "an image is not known");
+    Ok(None)
 }
 
 fn refusal(error: &Error) -> Refusal {

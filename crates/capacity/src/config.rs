@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::key::ObjectKey;
-use api::names::Region;
+use api::names::{Region, SYSTEM_NAMESPACE};
 use aws::credentials::{Ambient, TokenPaths};
 use aws::place::Endpoints;
 
@@ -181,6 +181,12 @@ pub struct Config {
     pub prefer_ambient: bool,
     /// The process's own credentials; without them, why there are none.
     pub ambient: Result<Ambient, String>,
+    /// Whether Cluster API objects are served by the identity that their cluster names.
+    pub cluster_identity: bool,
+    /// The namespace we run in: there are the Secrets that identities name, and the ConfigMap of the catalogue.
+    pub own_namespace: String,
+    /// Whether the catalogue is kept in a ConfigMap, so that the next process need not ask for it.
+    pub store: bool,
     /// Folders from which tokens may be read for a Secret.
     pub token_paths: TokenPaths,
     /// Only objects with this value of the label `cluster.x-k8s.io/watch-filter` are looked at.
@@ -189,6 +195,8 @@ pub struct Config {
     pub success_events: bool,
     /// Whether templates of bare-metal machines are looked at.
     pub metal: bool,
+    /// Whether templates of machines on CloudStack are looked at.
+    pub cloudstack: bool,
     /// Whether machine pools are looked at.
     pub machine_pools: bool,
     /// A ConfigMap with a table of types.
@@ -229,10 +237,14 @@ impl Default for Config {
             ambient_use: AmbientUse::Auto,
             prefer_ambient: false,
             ambient: Err("the process was given none".to_owned()),
+            cluster_identity: false,
+            own_namespace: SYSTEM_NAMESPACE.to_owned(),
+            store: false,
             token_paths: TokenPaths::default(),
             watch_filter: None,
             success_events: false,
             metal: false,
+            cloudstack: false,
             machine_pools: false,
             table: None,
             template_status: false,

@@ -1,23 +1,27 @@
 //! What a group's machines are and what cluster-autoscaler will make of it: the room's own judgement, told and not
 //! carried out.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::key::ObjectKey;
+use api::views::cloudstack_specs::{CloudStackCluster, CloudStackMachineTemplate};
 use api::views::{
     AWSCluster, AWSMachinePool, AWSMachineTemplate, AWSManagedControlPlane, AWSManagedMachinePool, Cluster,
     Infrastructure, MachineDeployment, MachinePool, MachineSet, OpenShiftMachineSet, ROSAControlPlane,
 };
+use aws::identity::{IdentityFeeds, IdentityLists};
 use jiff::Timestamp;
 use kit::clock::Clock;
 use kit::explain::{Explanation, Fact, Fix, Level, Need, Next, Object};
 use kit::feed::{Feed, Project, Seen};
 use kit::kinds::Kind;
 
+use crate::acs::{Site, shown};
 use crate::config::Config;
 use crate::decide::{Snapshot, Standing, Step, decide};
-use crate::facts::{GroupFacts, GroupKey, GroupKind, Pools, World};
-use crate::judge::{Credential, Judgement, Lookup, Scene, Wish, judge};
+use crate::facts::{Acs, GroupFacts, GroupKey, GroupKind, Pools, World};
+use crate::judge::{Judgement, Lookup, Scene, Wish, judge};
 use crate::memory::Memory;
 use crate::names;
 use crate::observe::scene;
@@ -53,6 +57,12 @@ pub struct Lists {
     pub rosa_planes: Vec<ROSAControlPlane>,
     /// The platform.
     pub infrastructures: Vec<Infrastructure>,
+    /// Templates of machines on CloudStack.
+    pub acs_templates: Vec<CloudStackMachineTemplate>,
+    /// Clusters on CloudStack.
+    pub acs_clusters: Vec<CloudStackCluster>,
+    /// Identities, where they are looked at.
+    pub identities: Option<IdentityLists>,
     /// What could not be read, each in a sentence.
     pub unseen: Vec<String>,
 }
@@ -81,6 +91,8 @@ impl Sight {
             rosa_planes: feed(clock, lists.rosa_planes),
             infrastructures: feed(clock, lists.infrastructures),
             metal: None,
+            acs: Some(Acs { templates: feed(clock, lists.acs_templates), clusters: feed(clock, lists.acs_clusters) }),
+            identities: lists.identities.map(|found| IdentityFeeds::of(found, clock)),
             pools: Some(Pools {
                 groups: feed(clock, lists.pools),
                 scaling: feed(clock, lists.scaling),
@@ -118,7 +130,7 @@ impl Sight {
     pub fn wish(&self, key: &GroupKey, config: &Arc<Config>) -> Option<Wish> {
         let group = self.group(key)?;
         match judge(&scene(&self.world, key, &group, config)) {
-            Judgement::Wants(wish) => Some(wish),
+            Judgement::Wants(wish) => Some(*wish),
             Judgement::Skip(_) | Judgement::Stuck(_) => None,
         }
     }
@@ -259,18 +271,24 @@ impl<'a> Case<'a> {
         let fact = |name, value: String| Fact { name, value };
         let mut facts = Vec::new();
         if let Some(wish) = self.wish() {
-            facts.push(fact("instance type", wish.around.instance_type.clone()));
+            let kind = if matches!(wish.lookup, Lookup::Acs(_)) { "compute offering" } else { "instance type" };
+            facts.push(fact(kind, wish.around.instance_type.clone()));
             facts.extend(wish.around.region.clone().map(|region| fact("region", region)));
             if let Lookup::Ec2(ec2) = &wish.lookup {
-                let credential = match &ec2.credential {
-                    Credential::Secret(key) => format!("Secret {key}"),
-                    Credential::Ambient => "those of the operator's process".to_owned(),
-                };
-                facts.push(fact("credentials", credential));
+                facts.push(fact("credentials", ec2.credential.to_string()));
                 let endpoint = ec2.endpoints.of(aws::errors::Service::Ec2, &ec2.region);
                 if ec2.endpoints.is_set(aws::errors::Service::Ec2) {
                     facts.push(fact("endpoint", endpoint.url));
                 }
+            }
+            if let Lookup::Acs(acs) = &wish.lookup {
+                let all = |one: &dyn Fn(&Site) -> String| {
+                    let words: BTreeSet<String> = acs.sites.iter().map(one).collect();
+                    words.into_iter().collect::<Vec<_>>().join(", ")
+                };
+                facts.push(fact("zones", all(&|site| shown(&site.zone).to_owned())));
+                facts.push(fact("credentials", all(&|site| format!("Secret {}", site.secret))));
+                facts.extend((!acs.image.is_empty()).then(|| fact("image", shown(&acs.image).to_owned())));
             }
             facts.extend(wish.around.root_gib.map(|size| fact("root disk", format!("{size}Gi"))));
         }
@@ -316,6 +334,10 @@ impl<'a> Case<'a> {
             let what = match &wish.lookup {
                 Lookup::Ec2(ec2) => {
                     format!("looks {} up in the catalogue of {}", wish.around.instance_type, ec2.region)
+                }
+                Lookup::Acs(acs) => {
+                    let zones: Vec<&str> = acs.sites.iter().map(|site| shown(&site.zone)).collect();
+                    format!("looks {} up in the offerings of {}", wish.around.instance_type, zones.join(", "))
                 }
                 Lookup::Metal(_) => "takes the least of the hosts behind the template's selector".to_owned(),
                 Lookup::Table => format!("looks {} up in the table", wish.table_name),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::admit::is_label_value;
 use crate::config::{Config, DiskFrom, Headroom, Keys, LegacyGpus, MaxPods, NeuronResource, NodeLabel};
 use crate::names;
 use crate::offer::{Accelerators, Arch, Disk, Offer, Vendor};
@@ -197,7 +198,8 @@ fn labels(offer: &Offer, around: &Around, config: &Config) -> BTreeMap<String, S
             NodeLabel::Region => (names::TOPOLOGY_REGION, around.region.clone()),
             NodeLabel::Zone => (names::TOPOLOGY_ZONE, around.zone.clone()),
         };
-        Some((key.to_owned(), value.filter(|value| !value.is_empty())?))
+        // No node can carry what is no label, and offerings and zones of CloudStack may be called anything.
+        Some((key.to_owned(), value.filter(|value| !value.is_empty() && is_label_value(value))?))
     };
     config.node_labels.iter().filter_map(label).collect()
 }
@@ -205,6 +207,18 @@ fn labels(offer: &Offer, around: &Around, config: &Config) -> BTreeMap<String, S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_that_no_node_can_carry_are_not_told() {
+        let config = Config { node_labels: [NodeLabel::InstanceType, NodeLabel::Zone].into(), ..Config::default() };
+        let around = |name: &str, zone: &str| Around {
+            instance_type: name.to_owned(),
+            zone: Some(zone.to_owned()),
+            ..Around::default()
+        };
+        let of = |name: &str, zone: &str| labels(&Offer::default(), &around(name, zone), &config).len();
+        assert_eq!((of("large", "zone-1"), of("Large Instance", "zone-1"), of("a,b", "My Zone")), (2, 1, 0));
+    }
 
     #[test]
     fn what_is_kept_is_taken_off_and_never_more_than_there_is() {

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use api::key::ObjectKey;
 use api::names::{AvailabilityZone, Region};
 use aws::credentials::Evidence;
+use aws::identity::{Chain, IdentityError};
 use aws::place::Endpoints;
 
+use crate::acs::{self, AcsWish, Chosen, Site};
 use crate::config::{AmbientUse, Config};
 use crate::facts::{
-    AwsMachine, ClusterFacts, GroupFacts, GroupKey, GroupKind, InfrastructureFacts, MANAGED_POOL, MachineApi, POOL,
-    PoolFacts, Provider, Reference, Shape, TemplateFacts,
+    ACS, ACS_CLUSTER, AcsCluster, AcsTemplate, AwsMachine, CPUS, ClusterFacts, GroupFacts, GroupKey, GroupKind,
+    InfrastructureFacts, MANAGED_POOL, MEMORY, MachineApi, POOL, PoolFacts, Provider, ROOT_DISK, Reference, Shape,
+    TemplateFacts, secret,
 };
 use crate::goal::Around;
 use crate::names::{CLUSTER_API_NAMESPACE, REGION, SKIP};
@@ -29,16 +32,29 @@ pub struct Scene {
     pub cluster: Option<Arc<ClusterFacts>>,
     /// The region that the Cluster's infrastructure or control plane names.
     pub cluster_region: Option<Box<str>>,
+    /// Whose credentials the Cluster's infrastructure or control plane asks for, where that is looked at and said.
+    pub identity: Option<Result<Chain, IdentityError>>,
     /// The template that it names, if it is one of machines on EC2 and there.
     pub template: Option<Arc<TemplateFacts>>,
     /// The machine pool of AWS that it names, if it is there.
     pub pool: Option<Arc<PoolFacts>>,
+    /// What CloudStack's provider is told, if the group names a template of it.
+    pub acs: Option<AcsScene>,
     /// The platform of the cluster we run in.
     pub infrastructure: Option<Arc<InfrastructureFacts>>,
     /// The object of OpenShift's Machine API that a Cluster API one of the same name mirrors.
     pub twin: Option<MachineApi>,
     /// What the flags say.
     pub config: Arc<Config>,
+}
+
+/// What the provider for CloudStack is told about a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AcsScene {
+    /// The template, if it is there.
+    pub template: Option<Arc<AcsTemplate>>,
+    /// The cluster that the Cluster names, if it is there.
+    pub cluster: Option<(Option<Arc<AcsCluster>>, ObjectKey)>,
 }
 
 /// Why a group is left alone.
@@ -86,6 +102,18 @@ pub enum Credential {
     Secret(ObjectKey),
     /// The process's own.
     Ambient,
+    /// Those that the identity of the cluster stands for.
+    Identity(Box<Chain>),
+}
+
+impl fmt::Display for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Secret(key) => write!(f, "Secret {key}"),
+            Self::Ambient => f.write_str("those of the operator's process"),
+            Self::Identity(chain) => chain.fmt(f),
+        }
+    }
 }
 
 /// Machines on EC2, as they must be looked up.
@@ -104,6 +132,8 @@ pub struct Ec2Wish {
 pub enum Lookup {
     /// EC2.
     Ec2(Ec2Wish),
+    /// CloudStack.
+    Acs(AcsWish),
     /// Hosts behind a selector.
     Metal(ObjectKey),
     /// The table alone.
@@ -133,7 +163,7 @@ pub enum Judgement {
     /// Nothing can be, and somebody should hear of it.
     Stuck(Trouble),
     /// Its type must be looked up.
-    Wants(Wish),
+    Wants(Box<Wish>),
 }
 
 /// Judges one group.
@@ -147,7 +177,7 @@ pub fn judge(scene: &Scene) -> Judgement {
         Shape::ClusterApi { reference, zone, .. } => cluster_api(scene, reference.as_ref(), zone.as_deref()),
     };
     match wish {
-        Ok(wish) => Judgement::Wants(wish),
+        Ok(wish) => Judgement::Wants(Box::new(wish)),
         Err(Obstacle::Skip(skip)) => Judgement::Skip(skip),
         Err(Obstacle::Trouble(trouble)) => Judgement::Stuck(trouble),
     }
@@ -232,6 +262,7 @@ fn cluster_api(scene: &Scene, reference: Option<&Reference>, zone: Option<&str>)
     match reference.kind.as_ref() {
         "AWSMachineTemplate" | "Metal3MachineTemplate" => {}
         POOL | MANAGED_POOL if scene.config.machine_pools => {}
+        ACS if scene.config.cloudstack => {}
         kind if scene.config.table.is_some() => return Ok(from_table(kind, &reference.name, zone, false)),
         kind => return Err(Obstacle::Skip(Skip::OtherProvider(kind.into()))),
     }
@@ -247,6 +278,9 @@ fn cluster_api(scene: &Scene, reference: Option<&Reference>, zone: Option<&str>)
         let mut wish = from_table(&reference.kind, &reference.name, zone, false);
         wish.lookup = Lookup::Metal(ObjectKey::namespaced(namespace, reference.name.clone()));
         return Ok(wish);
+    }
+    if reference.kind.as_ref() == ACS {
+        return on_cloudstack(scene, reference, zone);
     }
     if [POOL, MANAGED_POOL].contains(&reference.kind.as_ref()) {
         return machine_pool(scene, reference, zone);
@@ -301,6 +335,76 @@ fn machine_pool(scene: &Scene, reference: &Reference, zone: Option<&str>) -> Res
     })
 }
 
+fn on_cloudstack(scene: &Scene, reference: &Reference, zone: Option<&str>) -> Result<Wish, Obstacle> {
+    let told = |path: &str, rule: &str| {
+        Trouble::invalid(scene, format!("{ACS} {}: spec.template.spec.{path}: {rule}", reference.name))
+    };
+    let found = scene.acs.as_ref().and_then(|acs| acs.template.as_ref());
+    let template = found.ok_or_else(|| Trouble::missing(format!("{ACS} {} is not there", reference.name)))?;
+    if template.offering.is_empty() {
+        return Err(told("offering", "must have an id or a name").into());
+    }
+    let chosen = |name: &str| match template.details.get(name).map(|text| text.trim().parse::<u64>()) {
+        None => Ok(None),
+        Some(Ok(number)) if number > 0 => Ok(Some(number)),
+        Some(_) => Err(told(&format!("details.{name}"), "must be a whole number above 0")),
+    };
+    let wish = AcsWish {
+        offering: template.offering.clone(),
+        image: template.image.clone(),
+        chosen: Chosen { cpus: chosen(CPUS)?, memory_mib: chosen(MEMORY)?, root_gib: chosen(ROOT_DISK)? },
+        sites: sites(scene, template.failure_domain.as_deref().or(zone))?,
+    };
+    // Nodes carry the name of their zone, not its id.
+    let only = match wish.sites.as_slice() {
+        [site] => Some(site.zone.name.clone()).filter(|name| !name.is_empty()),
+        _ => None,
+    };
+    let name = acs::shown(&template.offering);
+    Ok(Wish {
+        around: Around { instance_type: name.to_owned(), zone: only, ..Around::default() },
+        table_name: format!("{ACS}.{}", reference.name).into(),
+        types: vec![name.into()],
+        arch: None,
+        lookup: Lookup::Acs(wish),
+    })
+}
+
+/// Where machines may be made: in the failure domain that is named, or else in any, because the provider rolls dice.
+fn sites(scene: &Scene, only: Option<&str>) -> Result<Vec<Site>, Trouble> {
+    let named = scene.group.cluster().unwrap_or_default();
+    if scene.cluster.is_none() {
+        return Err(Trouble::missing(format!("Cluster {named} is not there")));
+    }
+    let Some((cluster, key)) = scene.acs.as_ref().and_then(|acs| acs.cluster.as_ref()) else {
+        return Err(Trouble::invalid(
+            scene,
+            format!("Cluster {named}: spec.infrastructureRef: must name a {ACS_CLUSTER}"),
+        ));
+    };
+    let missing = || Trouble::missing(format!("{ACS_CLUSTER} {} is not there", key.name()));
+    let cluster = cluster.as_ref().ok_or_else(missing)?;
+    let told = |rule: &str| Trouble::invalid(scene, format!("{ACS_CLUSTER} {}: spec.failureDomains{rule}", key.name()));
+    let mut sites = Vec::new();
+    for domain in cluster.domains.iter().filter(|domain| only.is_none_or(|only| domain.name == only)) {
+        let secret = secret(domain, key.namespace().unwrap_or_default());
+        let secret = secret.ok_or_else(|| told(&format!("[{}].acsEndpoint: must name a Secret", domain.name)))?;
+        if domain.zone.is_empty() {
+            return Err(told(&format!("[{}].zone: must have an id or a name", domain.name)));
+        }
+        let account =
+            [&domain.domain, &domain.account, &domain.project].map(|part| part.as_deref().unwrap_or_default());
+        sites.push(Site { zone: domain.zone.clone(), account: account.join("|").into(), secret });
+    }
+    sites.sort();
+    sites.dedup();
+    match (sites.is_empty(), only) {
+        (false, _) => Ok(sites),
+        (true, Some(only)) => Err(told(&format!(": has no {only:?}, which the machines name"))),
+        (true, None) => Err(told(": must name where machines may be made")),
+    }
+}
+
 /// A wish that only the table can fulfil: its entry is named after the kind and the size or template.
 fn from_table(kind: &str, name: &str, zone: Option<&str>, windows: bool) -> Wish {
     Wish {
@@ -349,6 +453,12 @@ fn parse(scene: &Scene, text: &str, place: &str) -> Result<Region, Trouble> {
 /// Whose credentials are used; being without any is an error even while none are needed.
 fn credential(scene: &Scene, named: Option<&str>) -> Result<Credential, Trouble> {
     let config = &scene.config;
+    match &scene.identity {
+        Some(Ok(chain)) => return Ok(Credential::Identity(Box::new(chain.clone()))),
+        Some(Err(error @ IdentityError::Missing(_))) => return Err(Trouble::missing(error.to_string())),
+        Some(Err(error)) => return Err(Trouble::invalid(scene, kit::class::chain(error))),
+        None => {}
+    }
     if let Some(secret) = &config.credentials {
         return Ok(Credential::Secret(secret.clone()));
     }

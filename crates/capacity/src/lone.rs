@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// Objects that are followed at most; others are looked at again with the groups that name them.
-const FOLLOWED: usize = 64;
+pub const FOLLOWED: usize = 64;
 /// Between two attempts to watch, the shortest and the longest; half of each is jitter.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 

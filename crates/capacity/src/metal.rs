@@ -81,8 +81,7 @@ pub fn offer<'a>(selector: &Value, hosts: impl Iterator<Item = &'a HostFacts> + 
         arch,
         assumed: false,
         disk: disks.and_then(|disks| disks.into_iter().min()).filter(|size| *size > 0).map(Disk::Gib),
-        network: None,
-        windows: None,
+        ..Offer::default()
     })
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use api::names::Region;
 use kit::telemetry::Metrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -16,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::config::MACHINE_API_MIGRATION;
 use crate::facts::{GroupKey, GroupKind};
-use crate::shelf::{Found, Standing};
+use crate::shelf::{Found, Place, Standing};
 
 /// How a pass over a group ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,9 +90,9 @@ pub struct CapacityMetrics {
     gates: Family<GateLabel, Gauge>,
     overrides: Arc<Mutex<HashMap<GroupKey, usize>>>,
     makers: Arc<Mutex<BTreeSet<String>>>,
+    zones: Arc<Mutex<BTreeSet<String>>>,
 }
 
-const EC2: &str = "ec2";
 /// Regions come from what users write, so the labels of metrics must not follow them without end.
 const REGIONS: usize = 64;
 
@@ -108,6 +107,7 @@ impl Default for CapacityMetrics {
             gates: Family::default(),
             overrides: Arc::default(),
             makers: Arc::default(),
+            zones: Arc::default(),
         }
     }
 }
@@ -152,21 +152,21 @@ impl CapacityMetrics {
     }
 
     /// A type was looked up.
-    pub fn lookup(&self, region: &Region, found: &Found) {
+    pub fn lookup(&self, place: &Place, found: &Found) {
         let result = match found {
             Found::Known { stale: false, .. } => "hit",
             Found::Known { stale: true, .. } => "stale",
             Found::Unknown { .. } => "negative",
-            Found::Ask(_) | Found::Wait | Found::Failed { .. } => "miss",
+            Found::Recall | Found::Ask(_) | Found::Wait | Found::Failed { .. } => "miss",
         };
-        let labels = RegionResult { provider: EC2, region: self.region(region), result };
+        let labels = RegionResult { provider: place.provider(), region: self.region(place), result };
         self.lookups.get_or_create(&labels).inc();
     }
 
     /// A list was asked for.
-    pub fn refreshed(&self, region: &Region, done: bool, took: Duration) {
+    pub fn refreshed(&self, place: &Place, done: bool, took: Duration) {
         let result = if done { "done" } else { "failed" };
-        let labels = RegionResult { provider: EC2, region: self.region(region), result };
+        let labels = RegionResult { provider: place.provider(), region: self.region(place), result };
         self.refreshes.get_or_create(&labels).inc();
         self.refresh_seconds.observe(took.as_secs_f64());
     }
@@ -187,11 +187,17 @@ impl CapacityMetrics {
         makers.len() < REGIONS && makers.insert(maker.to_owned())
     }
 
-    fn region(&self, region: &Region) -> String {
-        match aws::place::Partition::known(region) {
-            Some(_) => region.to_string(),
-            None => "other".to_owned(),
-        }
+    fn region(&self, place: &Place) -> String {
+        let known = match place {
+            Place::Ec2(place) => aws::place::Partition::known(&place.region).is_some(),
+            // Nobody knows the zones there are: the first ones get names of their own.
+            Place::Acs(_) => {
+                let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+                let name = place.region();
+                zones.contains(name) || (zones.len() < REGIONS && zones.insert(name.to_owned()))
+            }
+        };
+        if known { place.region().to_owned() } else { "other".to_owned() }
     }
 }
 
@@ -229,10 +235,10 @@ impl Collector for Catalogues {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
         let mut all = (self.0)();
         // One region may be kept for several endpoints; the oldest is the one to worry about.
-        all.sort_by(|a, b| a.region.cmp(&b.region).then(b.age.cmp(&a.age)));
-        all.dedup_by(|a, b| a.region == b.region);
+        all.sort_by(|a, b| (a.provider, &a.region).cmp(&(b.provider, &b.region)).then(b.age.cmp(&a.age)));
+        all.dedup_by(|a, b| (a.provider, &a.region) == (b.provider, &b.region));
         all.truncate(REGIONS);
-        let label = |s: &Standing| RegionLabel { provider: EC2, region: s.region.to_string() };
+        let label = |s: &Standing| RegionLabel { provider: s.provider, region: s.region.clone() };
         let help = "Age of the catalogue of a region";
         let mut metric = encoder.encode_descriptor("capacity_catalogue_age_seconds", help, None, MetricType::Gauge)?;
         for standing in &all {

@@ -38,6 +38,9 @@ pub const LEGACY_MAX_PODS: &str = "machine.openshift.io/maxPods";
 pub const APPLIED: &str = "capacity.berth.dev/applied";
 /// With the value `true`: leave this object alone.
 pub const SKIP: &str = "capacity.berth.dev/skip";
+/// The ConfigMap, in the namespace we run in, that keeps the catalogue for the next process.
+pub const CATALOGUE: &str = "berth-capacity-catalogue";
+
 /// Where the standalone annotator looks for a region.
 pub const REGION: &str = "capa.infrastructure.cluster.x-k8s.io/region";
 

@@ -1,11 +1,13 @@
 //! Gathers one snapshot of a group: from the indexes, and from the cloud where its catalogue has to be asked.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use api::key::ObjectKey;
 use api::views::ObjectRef;
-use aws::credentials::from_secret;
+use aws::credentials::{SecretError, Source, from_secret, from_static_identity};
+use aws::identity::Base;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::class::chain;
@@ -13,25 +15,27 @@ use kit::feed::{Feed, Project, Seen, Version};
 use kube::Api;
 use tokio::time::Instant;
 
-use crate::cloud::{Cloud, Door};
+use crate::cloud::{Door, Way, Ways};
 use crate::config::Config;
 use crate::decide::{Sight, Snapshot, Standing};
-use crate::facts::{GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, MachineApi, POOL, PlaceFacts, Shape, World};
+use crate::facts::{
+    ACS, ACS_CLUSTER, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, MachineApi, POOL, PlaceFacts, Shape, World,
+};
 use crate::goal::{Profile, left};
-use crate::judge::{Credential, Ec2Wish, Judgement, Lookup, Scene, Skip, Wish, judge};
+use crate::judge::{AcsScene, Credential, Ec2Wish, Judgement, Lookup, Scene, Skip, Wish, judge};
 use crate::metal::{self, MetalFault};
 use crate::names::MACHINE_API_NAMESPACE;
 use crate::near::nearest;
 use crate::offer::Offer;
 use crate::record::Record;
 use crate::room::{Annotator, BUNDLE, Error, Seeing, read};
-use crate::shelf::{Found, Place, System};
+use crate::shelf::{Ec2Place, Found, Place, System};
 use crate::status::Trouble;
 
 /// The kind of claims on bare-metal hosts.
 const HOSTS: &str = "baremetal";
 
-impl<C: Cloud> Annotator<C> {
+impl<C: Ways> Annotator<C> {
     /// The group and its version, from the index.
     fn group(&self, key: &GroupKey) -> Sighting<GroupFacts> {
         match key.kind {
@@ -60,6 +64,7 @@ impl<C: Cloud> Annotator<C> {
         }
         match &wish.lookup {
             Lookup::Ec2(ec2) => self.ask_ec2(key, group, ec2, &wish, now).await,
+            Lookup::Acs(acs) => self.ask_acs(key, group, acs, &wish, now).await,
             Lookup::Metal(template) => Ok(self.ask_hosts(template, &wish)),
             Lookup::Table => {
                 let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
@@ -139,14 +144,14 @@ impl<C: Cloud> Annotator<C> {
         name: &str,
         now: Timestamp,
     ) -> Result<Standing, Error> {
-        let place = place(ec2);
-        let found = self.catalogue.find(&place, name, key);
+        let (place, by) = (Place::Ec2(place(ec2)), ec2.credential.to_string());
+        let found = self.catalogue.find(&place, name, key, &by);
         Ok(match found {
             Found::Known { offer, errand, again, .. } => {
                 if let Some(errand) = errand {
                     // The old list goes on, so being without credentials for a new one is nobody's trouble yet.
                     match self.door(ec2).await {
-                        Ok(Ok(door)) => self.catalogue.send(errand, door, None),
+                        Ok(Ok(door)) => self.catalogue.send(errand, Way::Ec2(Box::new(door)), &by, None),
                         Ok(Err(trouble)) => {
                             tracing::warn!(object = %key, error = trouble.message, "catalogue not refreshed")
                         }
@@ -166,12 +171,12 @@ impl<C: Cloud> Annotator<C> {
             }
             Found::Ask(errand) => match self.door(ec2).await? {
                 Ok(door) => {
-                    self.catalogue.send(errand, door, Some(key));
+                    self.catalogue.send(errand, Way::Ec2(Box::new(door)), &by, Some(key));
                     Standing::Asking
                 }
                 Err(trouble) => Standing::Stuck { trouble, again: None },
             },
-            Found::Wait => Standing::Asking,
+            Found::Wait | Found::Recall => Standing::Asking,
             Found::Failed { refusal, again } => {
                 let trouble = if refusal.terminal {
                     Trouble::refused(refusal.message)
@@ -185,17 +190,22 @@ impl<C: Cloud> Annotator<C> {
 
     /// Whether an image is one of Windows; `None` while the cloud is being asked.
     async fn ask_image(&self, key: &GroupKey, ec2: &Ec2Wish, image: &str) -> Result<Option<bool>, Error> {
-        Ok(match self.catalogue.image(&place(ec2), image, key) {
-            System::Known(windows) => Some(windows),
-            System::Wait => None,
-            System::Ask(errand) => match self.door(ec2).await? {
-                Ok(door) => {
-                    self.catalogue.send(errand, door, Some(key));
-                    None
-                }
-                // Whoever lacks credentials hears of it by the type.
-                Err(_) => Some(false),
-            },
+        let (known, errand) = match self.catalogue.image(&Place::Ec2(place(ec2)), image, key) {
+            System::Known { picture, errand } => (Some(picture.windows), errand),
+            System::Ask(errand) => (None, Some(errand)),
+            System::Wait => (None, None),
+            // One that is not told counts as none of Windows.
+            System::Failed { .. } => (Some(false), None),
+        };
+        let Some(errand) = errand else { return Ok(known) };
+        Ok(match self.door(ec2).await? {
+            Ok(door) => {
+                let by = ec2.credential.to_string();
+                self.catalogue.send(errand, Way::Ec2(Box::new(door)), &by, known.is_none().then_some(key));
+                known
+            }
+            // Whoever lacks credentials hears of it by the type.
+            Err(_) => Some(known.unwrap_or(false)),
         })
     }
 
@@ -213,7 +223,7 @@ impl<C: Cloud> Annotator<C> {
     }
 
     /// A monotonic time as the driver counts.
-    fn wall(&self, at: Instant, now: Timestamp) -> Timestamp {
+    pub(crate) fn wall(&self, at: Instant, now: Timestamp) -> Timestamp {
         let pause = at.saturating_duration_since(self.clock.instant());
         now.saturating_add(pause.max(Duration::from_millis(1))).unwrap_or(now)
     }
@@ -222,22 +232,22 @@ impl<C: Cloud> Annotator<C> {
     async fn door(&self, wish: &Ec2Wish) -> Result<Result<Door, Trouble>, Error> {
         let client = self.writer.client();
         let source = match &wish.credential {
-            Credential::Ambient => match &self.config.ambient {
-                Ok(ambient) => ambient.source().clone(),
-                Err(why) => return Ok(Err(Trouble::refused(format!("no AWS credentials: {why}")))),
-            },
+            Credential::Ambient => self.own_source(),
             Credential::Secret(secret) => {
-                let api: Api<Secret> = Api::namespaced(client.clone(), secret.namespace().unwrap_or_default());
-                let found = api.get_opt(secret.name()).await;
-                let Some(found) = found.map_err(read(|| format!("Secret {secret}")))? else {
-                    return Ok(Err(Trouble::missing(format!("Secret {secret} is not there"))));
-                };
-                let data = found.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
-                match from_secret(&data, &self.config.token_paths) {
-                    Ok(source) => source,
-                    Err(error) => return Ok(Err(Trouble::refused(format!("Secret {secret}: {}", chain(&error))))),
+                self.secret_source(secret, |data| from_secret(data, &self.config.token_paths)).await?
+            }
+            Credential::Identity(identity) => match &identity.base {
+                Base::Process => self.own_source(),
+                Base::Secret { secret, .. } => {
+                    let secret = ObjectKey::namespaced(self.config.own_namespace.as_str(), secret.as_str());
+                    self.secret_source(&secret, from_static_identity).await?
                 }
             }
+            .map(|source| identity.onto(source)),
+        };
+        let source = match source {
+            Ok(source) => source,
+            Err(trouble) => return Ok(Err(trouble)),
         };
         let (namespace, name, key) = BUNDLE;
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
@@ -249,6 +259,27 @@ impl<C: Cloud> Annotator<C> {
             endpoints: wish.endpoints.clone(),
             bundle: bundle.map(Into::into),
         }))
+    }
+
+    fn own_source(&self) -> Result<Source, Trouble> {
+        match &self.config.ambient {
+            Ok(ambient) => Ok(ambient.source().clone()),
+            Err(why) => Err(Trouble::refused(format!("no AWS credentials: {why}"))),
+        }
+    }
+
+    async fn secret_source(
+        &self,
+        secret: &ObjectKey,
+        from: impl FnOnce(&BTreeMap<String, Vec<u8>>) -> Result<Source, SecretError>,
+    ) -> Result<Result<Source, Trouble>, Error> {
+        let api: Api<Secret> = Api::namespaced(self.writer.client().clone(), secret.namespace().unwrap_or_default());
+        let found = api.get_opt(secret.name()).await;
+        let Some(found) = found.map_err(read(|| format!("Secret {secret}")))? else {
+            return Ok(Err(Trouble::missing(format!("Secret {secret} is not there"))));
+        };
+        let data = found.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
+        Ok(from(&data).map_err(|error| Trouble::refused(format!("Secret {secret}: {}", chain(&error)))))
     }
 
     /// Gathers the snapshot of a group; `None` when it is gone.
@@ -278,7 +309,7 @@ impl<C: Cloud> Annotator<C> {
                 {
                     template.windows = self.ask_image(key, ec2, image).await?;
                 }
-                self.look_up(key, &group, wish, now).await?
+                self.look_up(key, &group, *wish, now).await?
             }
         };
         let standing = self.with_headroom(key, standing);
@@ -296,10 +327,10 @@ impl<C: Cloud> Annotator<C> {
 
 /// Where a type is looked up.
 #[must_use]
-pub fn place(wish: &Ec2Wish) -> Place {
+pub fn place(wish: &Ec2Wish) -> Ec2Place {
     let set = wish.endpoints.is_set(aws::errors::Service::Ec2);
     let endpoint = set.then(|| wish.endpoints.of(aws::errors::Service::Ec2, &wish.region).url.into());
-    Place { region: wish.region.clone(), endpoint }
+    Ec2Place { region: wish.region.clone(), endpoint }
 }
 
 /// What the indexes show around one group.
@@ -307,11 +338,12 @@ pub fn place(wish: &Ec2Wish) -> Place {
 pub fn scene(world: &World, key: &GroupKey, group: &Arc<GroupFacts>, config: &Arc<Config>) -> Scene {
     let namespace = key.key.namespace().unwrap_or_default();
     let cluster = group.cluster().and_then(|name| at(&world.clusters, &ObjectKey::namespaced(namespace, name)));
-    let region = cluster.as_ref().and_then(|cluster| {
-        // The infrastructure comes first; what EKS and ROSA have is often named in both places.
-        let references = cluster.infrastructure.iter().chain(&cluster.control_plane);
-        references.filter_map(|reference| place_of(world, namespace, reference)).find_map(|place| place.region.clone())
-    });
+    // The infrastructure comes first; what EKS and ROSA have is often named in both places.
+    let references = cluster.iter().flat_map(|cluster| cluster.infrastructure.iter().chain(&cluster.control_plane));
+    let places: Vec<Arc<PlaceFacts>> =
+        references.filter_map(|reference| place_of(world, namespace, reference)).collect();
+    let named = places.iter().find_map(|place| place.identity.as_ref());
+    let identity = world.identities.as_ref().zip(named);
     let template = group.reference().filter(|r| r.kind.as_ref() == "AWSMachineTemplate" && r.elsewhere.is_none());
     let pool = group.reference().filter(|reference| reference.elsewhere.is_none()).and_then(|reference| {
         let (pools, key) = (world.pools.as_ref()?, ObjectKey::namespaced(namespace, reference.name.clone()));
@@ -319,6 +351,17 @@ pub fn scene(world: &World, key: &GroupKey, group: &Arc<GroupFacts>, config: &Ar
             POOL => at(&pools.scaling, &key),
             MANAGED_POOL => at(&pools.managed, &key),
             _ => None,
+        }
+    });
+    let acs =
+        world.acs.as_ref().zip(group.reference()).filter(|(_, r)| r.kind.as_ref() == ACS && r.elsewhere.is_none());
+    let acs = acs.map(|(acs, reference)| {
+        let named = cluster.iter().filter_map(|cluster| cluster.infrastructure.as_ref());
+        let named = named.filter(|reference| reference.kind == ACS_CLUSTER).map(|reference| reference.name.as_str());
+        let named = named.map(|name| ObjectKey::namespaced(namespace, name)).next();
+        AcsScene {
+            template: at(&acs.templates, &ObjectKey::namespaced(namespace, reference.name.clone())),
+            cluster: named.map(|key| (at(&acs.clusters, &key), key)),
         }
     });
     let twin = (key.kind == GroupKind::Set)
@@ -332,9 +375,11 @@ pub fn scene(world: &World, key: &GroupKey, group: &Arc<GroupFacts>, config: &Ar
         key: key.clone(),
         group: Arc::clone(group),
         cluster,
-        cluster_region: region,
+        cluster_region: places.iter().find_map(|place| place.region.clone()),
+        identity: identity.map(|(identities, named)| identities.resolve(Some(named), namespace)),
         template: template.and_then(|r| at(&world.templates, &ObjectKey::namespaced(namespace, r.name.clone()))),
         pool,
+        acs,
         infrastructure: at(&world.infrastructures, &ObjectKey::cluster_scoped("cluster")),
         twin,
         config: Arc::clone(config),

@@ -69,6 +69,12 @@ impl Vendor {
         Self::ALL.into_iter().find_map(|(name, vendor)| (name == word).then_some(vendor))
     }
 
+    /// The vendor whose name is among these words.
+    #[must_use]
+    pub fn among(words: &str) -> Option<Self> {
+        words.split(|letter: char| !letter.is_ascii_alphanumeric()).find_map(Self::of_manufacturer)
+    }
+
     /// The vendor by the name EC2 gives the manufacturer.
     fn of_manufacturer(name: &str) -> Option<Self> {
         let known = [("nvidia", Self::Nvidia), ("amd", Self::Amd), ("habana", Self::Habana)];
@@ -143,6 +149,20 @@ pub struct Offer {
     pub network: Option<(u64, u64)>,
     /// Whether nodes run Windows, where the provider knows.
     pub windows: Option<bool>,
+    /// What it leaves open.
+    pub choice: Choice,
+}
+
+/// What a type leaves open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Nothing.
+    #[default]
+    None,
+    /// Figures that are 0 are for the user to choose.
+    User,
+    /// Several types have its name.
+    Several,
 }
 
 impl Offer {
@@ -189,6 +209,7 @@ impl Offer {
             arch: Some(arch),
             assumed,
             disk: (facts.storage_gb > 0).then_some(Disk::Gb(facts.storage_gb)),
+            choice: Choice::None,
             network: (facts.interfaces > 0 && facts.ipv4_per_interface > 0)
                 .then(|| (facts.interfaces.into(), facts.ipv4_per_interface.into())),
             windows: None,
@@ -221,6 +242,7 @@ impl Offer {
                 disk,
                 network: one.network.zip(other.network).map(|(a, b)| (a.0.min(b.0), a.1.min(b.1))),
                 windows: one.windows.filter(|_| one.windows == other.windows),
+                choice: one.choice,
             }
         })
     }

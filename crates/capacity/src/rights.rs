@@ -39,11 +39,13 @@ pub const RIGHTS: &[Right] = &[
             "awsmachinepools",
             "awsmanagedmachinepools",
             "metal3machinetemplates",
+            "cloudstackmachinetemplates",
+            "cloudstackclusters",
         ],
         verbs: READ,
         names: &[],
         reach: Reach::Cluster,
-        why: "observe: what machines are made of, and the region",
+        why: "observe: what machines are made of, and the region or zone",
     },
     Right {
         group: "infrastructure.cluster.x-k8s.io",
@@ -52,6 +54,14 @@ pub const RIGHTS: &[Right] = &[
         names: &[],
         reach: Reach::Cluster,
         why: "apply: what machines of a template offer, with --write-template-status",
+    },
+    Right {
+        group: "infrastructure.cluster.x-k8s.io",
+        resources: &["awsclustercontrolleridentities", "awsclusterstaticidentities", "awsclusterroleidentities"],
+        verbs: READ,
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: as whom a cluster is served, with --use-cluster-identity",
     },
     Right {
         group: "metal3.io",
@@ -67,7 +77,7 @@ pub const RIGHTS: &[Right] = &[
         verbs: READ,
         names: &[],
         reach: Reach::Cluster,
-        why: "observe: the labels by which policies admit namespaces, with --capacity-metal3",
+        why: "observe: the labels by which policies and identities allow namespaces, with --capacity-metal3 and --use-cluster-identity",
     },
     Right {
         group: "controlplane.cluster.x-k8s.io",
@@ -92,5 +102,13 @@ pub const RIGHTS: &[Right] = &[
         names: &["kube-cloud-config"],
         reach: Reach::Cluster,
         why: "observe: the certificate authorities of an OpenShift cluster",
+    },
+    Right {
+        group: "",
+        resources: &["configmaps"],
+        verbs: &["get", "patch"],
+        names: &[crate::names::CATALOGUE],
+        reach: Reach::OwnNamespace,
+        why: "catalogue: what the last process was told of instance types, in a ConfigMap that the chart makes",
     },
 ];

@@ -11,8 +11,9 @@ use kit::kinds::Kind;
 use kit::room::{Flow, NoStatus, Report, Room, Trouble as Failure, Violation};
 use kit::write::{self, Target, Writer};
 
+use crate::acs::cards::Cards;
 use crate::catalogue::Catalogue;
-use crate::cloud::Cloud;
+use crate::cloud::Ways;
 use crate::config::Config;
 use crate::decide::{self, Snapshot, Standing, Step};
 use crate::facts::{GroupKey, GroupKind, World};
@@ -79,6 +80,7 @@ pub struct Annotator<C> {
     pub(crate) metrics: CapacityMetrics,
     pub(crate) memories: Mutex<Memories>,
     pub(crate) table: Arc<RwLock<Table>>,
+    pub(crate) cards: Arc<Cards>,
 }
 
 /// What the room is made of.
@@ -91,6 +93,8 @@ pub struct Parts<C> {
     pub catalogue: Arc<Catalogue<C>>,
     /// The table of types.
     pub table: Arc<RwLock<Table>>,
+    /// What is remembered of Secrets with keys of CloudStack.
+    pub cards: Arc<Cards>,
     /// Writes annotations.
     pub writer: Writer,
     /// Says what is wrong.
@@ -101,12 +105,12 @@ pub struct Parts<C> {
     pub metrics: CapacityMetrics,
 }
 
-impl<C: Cloud> Annotator<C> {
+impl<C: Ways> Annotator<C> {
     /// A room of these parts.
     #[must_use]
     pub fn new(parts: Parts<C>) -> Self {
-        let Parts { world, config, catalogue, table, writer, events, clock, metrics } = parts;
-        Self { world, config, catalogue, writer, events, clock, metrics, memories: Mutex::default(), table }
+        let Parts { world, config, catalogue, table, cards, writer, events, clock, metrics } = parts;
+        Self { world, config, catalogue, writer, events, clock, metrics, memories: Mutex::default(), table, cards }
     }
 
     pub(crate) fn memories(&self) -> MutexGuard<'_, Memories> {
@@ -170,7 +174,7 @@ pub(crate) fn is_code(error: &kube::Error, codes: &[u16]) -> bool {
     matches!(error, kube::Error::Api(status) if codes.contains(&status.code))
 }
 
-impl<C: Cloud> Room for Annotator<C> {
+impl<C: Ways> Room for Annotator<C> {
     const NAME: &'static str = "capacity";
     type Key = GroupKey;
     type Snapshot = Seeing;

@@ -69,6 +69,37 @@ impl Trouble {
         Self { reason: Reason::FailedUpdate, message, outlook: Outlook::UnknownType }
     }
 
+    /// CloudStack does not know the offering. `described` is the type that the present annotations describe.
+    #[must_use]
+    pub fn unknown_offering(name: &str, zone: &str, near: &[String], described: Option<&str>) -> Self {
+        let unknown = Self::unknown(name, &format!("zone {zone}"), near, described);
+        Self { message: unknown.message.replacen("instance type", "compute offering", 1), ..unknown }
+    }
+
+    /// Several offerings have the name.
+    #[must_use]
+    pub fn several_offerings(name: &str, zone: &str) -> Self {
+        let message = format!("compute offering {name:?} in zone {zone}: several have this name, use the id of one");
+        Self { reason: Reason::FailedUpdate, message, outlook: Outlook::Terminal }
+    }
+
+    /// An offering leaves something to the user, and the template does not say it.
+    #[must_use]
+    pub fn unchosen(name: &str, field: &str) -> Self {
+        let message = format!(
+            "compute offering {name:?} leaves {field} to its user, and spec.template.spec.details of the template does \
+             not say it"
+        );
+        Self { reason: Reason::FailedUpdate, message, outlook: Outlook::Incomplete }
+    }
+
+    /// CloudStack does not say how many processors or how much memory an offering has.
+    #[must_use]
+    pub fn incomplete_offering(name: &str, zone: &str) -> Self {
+        let incomplete = Self::incomplete(name, &format!("zone {zone}"));
+        Self { message: incomplete.message.replacen("instance type", "compute offering", 1), ..incomplete }
+    }
+
     /// No host tells what a machine of a template would offer.
     #[must_use]
     pub fn no_host(template: &str, place: &str) -> Self {

@@ -98,8 +98,8 @@ fn offer(text: &str) -> Result<Offer, String> {
         arch: Some(arch.unwrap_or(Arch::Amd64)),
         assumed: arch.is_none(),
         disk: entry.disk_gib.map(Disk::Gib),
-        network: None,
         windows,
+        ..Offer::default()
     })
 }
 

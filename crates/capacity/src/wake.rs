@@ -1,7 +1,7 @@
 //! What wakes a group: itself, its template, its cluster, its region, its Secret, and time.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use api::key::ObjectKey;
@@ -12,11 +12,13 @@ use kit::queue::{Priority, Work, slot};
 use kube::Api;
 use tokio::sync::mpsc;
 
+use crate::acs::cards::Cards;
 use crate::catalogue::Catalogue;
-use crate::cloud::Cloud;
+use crate::cloud::Ways;
 use crate::config::Config;
 use crate::facts::{
-    GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, POOL, Shape, World, place_value, template_value,
+    ACS, ACS_CLUSTER, AcsCluster, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, POOL, Shape, World,
+    place_value, template_value,
 };
 use crate::lone;
 use crate::names::{CLUSTER_API_NAMESPACE, MACHINE_API_NAMESPACE};
@@ -90,6 +92,11 @@ pub fn groups(world: &World, work: &Queue) {
         let (all, queue) = (world.clone(), Arc::clone(work));
         pools.managed.observe(move |delta| by(&all, &queue, "template", &template_value(MANAGED_POOL, &delta.key)));
     }
+    if let Some(acs) = &world.acs {
+        let (all, queue) = (world.clone(), Arc::clone(work));
+        acs.templates.observe(move |delta| by(&all, &queue, "template", &template_value(ACS, &delta.key)));
+        place(&acs.clusters, world, work, ACS_CLUSTER);
+    }
     if let Some(metal) = &world.metal {
         let (all, queue) = (world.clone(), Arc::clone(work));
         metal.templates.observe(move |delta| by(&all, &queue, "template", &template_value(METAL, &delta.key)));
@@ -127,11 +134,13 @@ fn hosts<P: Project>(feed: &Feed<P>, world: &World, work: &Queue) {
 /// Wakes the groups of the clusters that name a place.
 fn place<P: Project>(feed: &Feed<P>, world: &World, work: &Queue, kind: &'static str) {
     let (all, queue) = (world.clone(), Arc::clone(work));
-    feed.observe(move |delta| {
-        for (cluster, _) in all.clusters.by("place", &place_value(kind, delta.key.namespace(), delta.key.name())) {
-            by(&all, &queue, "cluster", &cluster.to_string());
-        }
-    });
+    feed.observe(move |delta| at_place(&all, &queue, kind, &delta.key));
+}
+
+fn at_place(world: &World, work: &Queue, kind: &str, key: &ObjectKey) {
+    for (cluster, _) in world.clusters.by("place", &place_value(kind, key.namespace(), key.name())) {
+        by(world, work, "cluster", &cluster.to_string());
+    }
 }
 
 /// Looks at every group once in `period`, a part at a time.
@@ -151,31 +160,67 @@ pub fn again(manager: &Manager, world: &World, work: &Queue, period: Duration) {
     });
 }
 
-/// Follows the Secrets that groups name and the authorities of the cloud; when one changes, what was refused is tried
+/// Follows the Secrets that groups and their clusters name and the authorities of the cloud; when one changes, what was refused is tried
 /// again at once.
-pub fn secrets<C: Cloud>(
+pub fn secrets<C: Ways>(
     manager: &Manager,
     world: &World,
     config: &Arc<Config>,
     catalogue: &Arc<Catalogue<C>>,
+    cards: &Arc<Cards>,
     work: &Queue,
 ) {
     let (named, wanted) = mpsc::unbounded_channel();
-    let flag = config.credentials.clone();
-    let _ = named.send(flag.iter().cloned().collect());
-    let all = world.clone();
+    let (all, settings, kept) = (world.clone(), Arc::clone(config), Arc::clone(cards));
+    let announce = move || {
+        let secrets = named_secrets(&all, &settings);
+        kept.follow(secrets.iter().take(lone::FOLLOWED).cloned());
+        let _ = named.send(secrets);
+    };
+    announce();
+    if let Some(acs) = &world.acs {
+        let tell = announce.clone();
+        acs.clusters.observe(move |delta| {
+            let secrets =
+                |facts: Option<&Arc<AcsCluster>>| facts.map(|facts| facts.secrets(&delta.key)).unwrap_or_default();
+            if secrets(delta.old.as_ref()) != secrets(delta.new.as_ref()) {
+                tell();
+            }
+        });
+    }
+    let (settings, tell) = (Arc::clone(config), announce.clone());
+    let counts = Mutex::new(Counts::default());
     world.openshift_sets.observe(move |delta| {
-        let secret = |facts: Option<&Arc<GroupFacts>>| facts.and_then(|facts| facts.secret().map(str::to_owned));
-        if flag.is_some() || secret(delta.old.as_ref()) == secret(delta.new.as_ref()) {
-            return;
+        let secret = |facts: Option<&Arc<GroupFacts>>| {
+            Some(ObjectKey::namespaced(delta.key.namespace().unwrap_or_default(), facts?.secret()?))
+        };
+        let (old, new) = (secret(delta.old.as_ref()), secret(delta.new.as_ref()));
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        // Thousands may name one Secret: only the first and the last to do so matter.
+        let news = old != new && (counts.less(old) | counts.more(new));
+        if news && settings.credentials.is_none() {
+            tell();
         }
-        let _ = named.send(named_secrets(&all));
     });
+    if let Some(identities) = &world.identities {
+        let (all, shelf, queue) = (world.clone(), Arc::clone(catalogue), Arc::clone(work));
+        // Anybody may be served by it, and it changes rarely.
+        identities.observe(move || {
+            announce();
+            shelf.forgive();
+            add_all(&all, &queue);
+        });
+    }
     let (all, queue, shelf) = (world.clone(), Arc::clone(work), Arc::clone(catalogue));
-    let by_flag = config.credentials.clone();
+    let (settings, kept) = (Arc::clone(config), Arc::clone(cards));
     let changed = move |secret: &ObjectKey| {
+        kept.forget(secret);
         shelf.forgive();
-        if by_flag.as_ref() == Some(secret) {
+        for (cluster, _) in all.acs.iter().flat_map(|acs| acs.clusters.by("secret", &secret.to_string())) {
+            at_place(&all, &queue, ACS_CLUSTER, &cluster);
+        }
+        let of_identity = settings.cluster_identity && secret.namespace() == Some(settings.own_namespace.as_str());
+        if of_identity || settings.credentials.as_ref() == Some(secret) {
             add_all(&all, &queue);
         } else {
             by(&all, &queue, "secret", &secret.to_string());
@@ -208,12 +253,47 @@ pub fn secrets<C: Cloud>(
     });
 }
 
-fn named_secrets(world: &World) -> Vec<ObjectKey> {
-    let all = world.openshift_sets.all();
-    let secret = |(key, facts): &(ObjectKey, Arc<GroupFacts>)| {
-        Some(ObjectKey::namespaced(key.namespace().unwrap_or_default(), facts.secret()?))
-    };
-    all.iter().filter_map(secret).collect::<BTreeSet<_>>().into_iter().collect()
+/// How many name each Secret.
+#[derive(Default)]
+struct Counts(BTreeMap<ObjectKey, usize>);
+
+impl Counts {
+    /// One more names it; says whether it is the first.
+    fn more(&mut self, secret: Option<ObjectKey>) -> bool {
+        let Some(secret) = secret else { return false };
+        let count = self.0.entry(secret).or_default();
+        *count += 1;
+        *count == 1
+    }
+
+    /// One less names it; says whether it was the last.
+    fn less(&mut self, secret: Option<ObjectKey>) -> bool {
+        let Some(secret) = secret else { return false };
+        let Some(count) = self.0.get_mut(&secret) else { return false };
+        *count = count.saturating_sub(1);
+        let last = *count == 0;
+        if last {
+            self.0.remove(&secret);
+        }
+        last
+    }
+}
+
+/// Every Secret that somebody names, the most needed first: not all may be followed.
+fn named_secrets(world: &World, config: &Config) -> Vec<ObjectKey> {
+    let mut named: Vec<ObjectKey> = config.credentials.iter().cloned().collect();
+    let identities = world.identities.iter().flat_map(|identities| identities.secrets());
+    let identities = identities.map(|name| ObjectKey::namespaced(config.own_namespace.as_str(), name));
+    named.extend(identities.collect::<BTreeSet<_>>());
+    named.extend(world.acs.iter().flat_map(|acs| acs.secrets()));
+    if config.credentials.is_none() {
+        let all = world.openshift_sets.all();
+        let secret = |(key, facts): &(ObjectKey, Arc<GroupFacts>)| {
+            Some(ObjectKey::namespaced(key.namespace().unwrap_or_default(), facts.secret()?))
+        };
+        named.extend(all.iter().filter_map(secret).collect::<BTreeSet<_>>());
+    }
+    named
 }
 
 /// Puts a new table in place of the old one; says whether they differ.
@@ -265,4 +345,22 @@ pub fn table(manager: &Manager, world: &World, config: &Arc<Config>, table: &Arc
             () = read => {}
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_and_the_last_to_name_a_secret_are_news() {
+        let secret = |name: &str| Some(ObjectKey::namespaced("n", name));
+        let mut counts = Counts::default();
+        assert_eq!([counts.more(secret("a")), counts.more(secret("a")), counts.more(secret("b"))], [true, false, true]);
+        assert_eq!(
+            [counts.less(secret("a")), counts.less(secret("a")), counts.less(secret("a"))],
+            [false, true, false]
+        );
+        assert!(counts.more(secret("a")) && !counts.more(None) && !counts.less(None));
+        assert_eq!(counts.0.len(), 2);
+    }
 }

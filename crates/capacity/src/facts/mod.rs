@@ -1,5 +1,6 @@
 //! What decisions use of each kind, and the feeds that keep it.
 
+mod acs;
 mod group;
 mod metal;
 mod place;
@@ -8,9 +9,15 @@ mod provider;
 mod template;
 
 use api::key::ObjectKey;
+use aws::identity::IdentityFeeds;
 use kit::feed::Feed;
 use kit::manager::{self, Manager};
 
+use crate::config::Config;
+
+pub use acs::{
+    ACS, ACS_CLUSTER, Acs, AcsCluster, AcsClusters, AcsTemplate, AcsTemplates, CPUS, MEMORY, ROOT_DISK, secret,
+};
 pub use group::{
     Deployments, GroupFacts, GroupKey, GroupKind, METAL, MachineApi, MachinePools, MachineSets, OpenShiftSets, ROOM,
     Reference, Shape, template_value,
@@ -50,8 +57,12 @@ pub struct World {
     pub infrastructures: Feed<Infrastructures>,
     /// Bare metal, where it is asked for.
     pub metal: Option<Metal>,
+    /// CloudStack, where it is asked for.
+    pub acs: Option<Acs>,
     /// Machine pools, where they are asked for.
     pub pools: Option<Pools>,
+    /// Identities of clusters, where they are asked for.
+    pub identities: Option<IdentityFeeds>,
 }
 
 impl World {
@@ -59,10 +70,12 @@ impl World {
     ///
     /// # Errors
     /// When a kind cannot be followed.
-    pub fn follow(manager: &Manager, metal: bool, pools: bool) -> Result<Self, manager::Error> {
+    pub fn follow(manager: &Manager, config: &Config) -> Result<Self, manager::Error> {
         Ok(Self {
-            metal: if metal { Some(Metal::follow(manager)?) } else { None },
-            pools: if pools { Some(Pools::follow(manager)?) } else { None },
+            metal: if config.metal { Some(Metal::follow(manager)?) } else { None },
+            acs: if config.cloudstack { Some(Acs::follow(manager)?) } else { None },
+            pools: if config.machine_pools { Some(Pools::follow(manager)?) } else { None },
+            identities: if config.cluster_identity { Some(IdentityFeeds::follow(manager)?) } else { None },
             openshift_sets: manager.feed()?,
             deployments: manager.feed()?,
             sets: manager.feed()?,
@@ -89,8 +102,14 @@ impl World {
         if let Some(metal) = &self.metal {
             metal.settled().await;
         }
+        if let Some(acs) = &self.acs {
+            acs.settled().await;
+        }
         if let Some(pools) = &self.pools {
             pools.settled().await;
+        }
+        if let Some(identities) = &self.identities {
+            identities.settled().await;
         }
     }
 

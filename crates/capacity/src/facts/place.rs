@@ -1,8 +1,8 @@
 //! Where clusters are.
 
 use api::views::{
-    AWSCluster, AWSManagedControlPlane, AwsClusterSpec, AwsPlaceSpec, Cluster, Infrastructure, ObjectRef,
-    ROSAControlPlane, ServiceEndpoint,
+    AWSCluster, AWSManagedControlPlane, AwsClusterSpec, AwsIdentityRef, AwsPlaceSpec, Cluster, Infrastructure,
+    ObjectRef, ROSAControlPlane, ServiceEndpoint,
 };
 use kit::feed::Project;
 
@@ -45,11 +45,13 @@ pub fn place_value(kind: &str, namespace: Option<&str>, name: &str) -> String {
     format!("{}/{kind}:{name}", namespace.unwrap_or_default())
 }
 
-/// The region of a cluster.
+/// Where a cluster is, and whose account it is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlaceFacts {
     /// The region, as written.
     pub region: Option<Box<str>>,
+    /// The identity by which its provider acts.
+    pub identity: Option<AwsIdentityRef>,
 }
 
 impl From<AwsClusterSpec> for PlaceFacts {
@@ -60,7 +62,7 @@ impl From<AwsClusterSpec> for PlaceFacts {
 
 impl From<AwsPlaceSpec> for PlaceFacts {
     fn from(spec: AwsPlaceSpec) -> Self {
-        Self { region: spec.region.map(Into::into) }
+        Self { region: spec.region.map(Into::into), identity: spec.identity_ref }
     }
 }
 

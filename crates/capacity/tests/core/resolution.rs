@@ -8,6 +8,7 @@ use api::reasons::capacity::Reason;
 use api::views::ServiceEndpoint;
 use aws::credentials::{Ambient, Files};
 use aws::errors::Service;
+use aws::identity::{Chain, IdentityError, IdentityKind, IdentityName};
 use capacity::config::{AmbientUse, Config};
 use capacity::facts::{GroupKind, InfrastructureFacts, TemplateFacts};
 use capacity::judge::{Credential, Ec2Wish, Judgement, Lookup, Scene, Wish, judge};
@@ -19,7 +20,7 @@ use crate::build::{NAMESPACE, aws, deployment, openshift, plain_deployment, scen
 
 fn wants(scene: &Scene) -> Wish {
     match judge(scene) {
-        Judgement::Wants(wish) => wish,
+        Judgement::Wants(wish) => *wish,
         other => panic!("{other:?}"),
     }
 }
@@ -110,6 +111,23 @@ fn regions_of_cluster_api_come_from_the_cluster_then_the_annotation() {
     assert_eq!((trouble.reason, trouble.outlook), (Reason::FailedUpdate, Outlook::Terminal));
     one.cluster_region = Some("not a region".into());
     assert!(stuck(&one).message.contains("not a region"));
+}
+
+#[test]
+fn the_identity_of_a_cluster_comes_before_every_other_credential() {
+    let mut one = cluster_api();
+    config(&mut one, |c| c.credentials = Some(ObjectKey::namespaced("x", "y")));
+    one.identity = Some(Ok(Chain::process()));
+    assert_eq!(ec2(&one).credential, Credential::Identity(Box::new(Chain::process())));
+    let name = IdentityName { kind: IdentityKind::Role, name: "r".to_owned() };
+    one.identity = Some(Err(IdentityError::Missing(name.clone())));
+    let trouble = stuck(&one);
+    assert_eq!((trouble.reason, trouble.outlook), (Reason::FailedUpdate, Outlook::Missing));
+    assert_eq!(trouble.message, "AWSClusterRoleIdentity r is not there");
+    one.identity = Some(Err(IdentityError::Loop(name)));
+    let trouble = stuck(&one);
+    assert_eq!((trouble.reason, trouble.outlook), (Reason::FailedUpdate, Outlook::Terminal));
+    assert!(trouble.message.contains("AWSClusterRoleIdentity r"), "{}", trouble.message);
 }
 
 #[test]

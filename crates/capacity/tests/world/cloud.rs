@@ -15,6 +15,7 @@ struct Inside {
     down: BTreeSet<String>,
     extra: BTreeMap<String, TypeFacts>,
     doors: Vec<Door>,
+    refused: BTreeSet<String>,
 }
 
 /// The one image of Windows.
@@ -27,6 +28,7 @@ pub struct Model(Arc<Mutex<Inside>>);
 /// One region of it.
 pub struct Region {
     name: String,
+    source: String,
     model: Model,
 }
 
@@ -84,6 +86,11 @@ impl Model {
         };
     }
 
+    /// These credentials are refused from now on.
+    pub fn refuse(&self, source: &str) {
+        self.0.lock().unwrap().refused.insert(source.to_owned());
+    }
+
     /// A type that is launched after the list was made.
     pub fn launch(&self, facts: TypeFacts) {
         self.0.lock().unwrap().extra.insert(facts.name.to_string(), facts);
@@ -95,7 +102,11 @@ impl Cloud for Model {
 
     fn open(&self, door: &Door) -> Result<Region, DoorError> {
         self.0.lock().unwrap().doors.push(door.clone());
-        Ok(Region { name: door.region.to_string(), model: self.clone() })
+        Ok(Region { name: door.region.to_string(), source: door.source.describe(), model: self.clone() })
+    }
+
+    async fn account(&self, _: &Door) -> Answer<api::names::AccountId> {
+        Ok("123456789012".parse().unwrap())
     }
 
     fn forget(&self, _: &Door) {}
@@ -103,12 +114,16 @@ impl Cloud for Model {
 
 impl Region {
     async fn call(&self, what: &str) -> Result<(), Error> {
-        let down = {
+        let (down, refused) = {
             let mut inside = self.model.0.lock().unwrap();
             *inside.calls.entry(format!("{what} {}", self.name)).or_default() += 1;
-            inside.down.contains(&self.name)
+            (inside.down.contains(&self.name), inside.refused.contains(&self.source))
         };
         tokio::time::sleep(Duration::from_millis(20)).await;
+        if refused {
+            let message = "You are not authorized to perform this operation.";
+            return Err(Error::refused("DescribeInstanceTypes", &self.name, "UnauthorizedOperation", message));
+        }
         if down {
             return Err(Error::refused(
                 "DescribeInstanceTypes",
@@ -182,6 +197,12 @@ impl Ec2 for Region {
     }
     async fn terminate_instances(&self, _: &[InstanceId]) -> Answer<Vec<StateChange>> {
         self.no("TerminateInstances")
+    }
+    async fn stop_instances(&self, _: &[InstanceId]) -> Answer<Vec<StateChange>> {
+        self.no("StopInstances")
+    }
+    async fn start_instances(&self, _: &[InstanceId]) -> Answer<Vec<StateChange>> {
+        self.no("StartInstances")
     }
     async fn modify_instance_metadata_options(&self, _: &InstanceId, _: &MetadataOptions) -> Answer<()> {
         self.no("ModifyInstanceMetadataOptions")

@@ -13,7 +13,7 @@ use crate::objects::*;
 
 const CAPACITY: &str = "capacity.cluster-autoscaler.kubernetes.io";
 
-fn world() -> (Server, Model) {
+pub fn world() -> (Server, Model) {
     let server = Server::new(1);
     install(&server);
     (server, Model::default())
@@ -32,11 +32,11 @@ fn annotate(server: &Server, resource: &str, namespace: &str, name: &str, key: &
 }
 
 /// Requests since a number that are no watches: those end and are opened again all the time.
-fn asked(server: &Server, since: u64) -> usize {
+pub fn asked(server: &Server, since: u64) -> usize {
     server.log().iter().filter(|entry| entry.number > since && !entry.query.contains("watch")).count()
 }
 
-async fn idle() {
+pub async fn idle() {
     tokio::time::sleep(Duration::from_secs(5)).await;
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use capacity::cloud::Cloud;
+use capacity::cloud::{Both, Cloud, Ways};
 use capacity::config::Config;
+use cloudstack::net::{CloudStacks, Meter as AcsMeter, Options as AcsOptions};
 use kit::clock::Clock;
 use kit::gates::Gates;
 use kit::manager::{Manager, Options};
@@ -45,6 +46,11 @@ pub fn cluster_api_kinds(server: &Server) {
         Kind::namespaced(INFRASTRUCTURE, "v1beta2", "AWSManagedMachinePool", "awsmanagedmachinepools"),
         Kind::namespaced(INFRASTRUCTURE, "v1beta2", "AWSMachineTemplate", "awsmachinetemplates"),
         Kind::namespaced(INFRASTRUCTURE, "v1beta2", "AWSCluster", "awsclusters"),
+        Kind::namespaced(INFRASTRUCTURE, "v1beta3", "CloudStackMachineTemplate", "cloudstackmachinetemplates"),
+        Kind::namespaced(INFRASTRUCTURE, "v1beta3", "CloudStackCluster", "cloudstackclusters"),
+        Kind::cluster(INFRASTRUCTURE, "v1beta2", "AWSClusterControllerIdentity", "awsclustercontrolleridentities"),
+        Kind::cluster(INFRASTRUCTURE, "v1beta2", "AWSClusterStaticIdentity", "awsclusterstaticidentities"),
+        Kind::cluster(INFRASTRUCTURE, "v1beta2", "AWSClusterRoleIdentity", "awsclusterroleidentities"),
         Kind::namespaced(CONTROL_PLANE, "v1beta2", "AWSManagedControlPlane", "awsmanagedcontrolplanes"),
         Kind::namespaced(CONTROL_PLANE, "v1beta2", "ROSAControlPlane", "rosacontrolplanes"),
     ] {
@@ -112,6 +118,13 @@ pub fn aws_cluster(region: &str) -> Value {
     })
 }
 
+/// An identity of a cluster.
+pub fn identity(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "spec": spec,
+    })
+}
+
 /// The annotations of an object that matter here.
 pub fn notes(server: &Server, resource: &str, namespace: &str, name: &str) -> BTreeMap<String, String> {
     let object = server.get(resource, namespace, name).unwrap_or_default();
@@ -151,10 +164,16 @@ pub fn config() -> Config {
     Config { ambient: Ok(ambient), ..Config::default() }
 }
 
+/// A process without a CloudStack.
 pub async fn run<C: Cloud>(client: kube::Client, clock: Clock, config: Config, cloud: C, resync: Option<Duration>) {
+    let acs = CloudStacks::new(AcsOptions::new("berth/test"), clock.clone(), AcsMeter::default());
+    serve(client, clock, config, Both { aws: cloud, acs }, resync).await;
+}
+
+pub async fn serve<W: Ways>(client: kube::Client, clock: Clock, config: Config, ways: W, resync: Option<Duration>) {
     let options = Options { resync, workers: 4, ..Options::default() };
     let manager = Manager::new(client, clock, Gates::new(), Metrics::new(), options);
-    capacity::mount(&manager, config, cloud).unwrap();
+    capacity::mount(&manager, config, ways).unwrap();
     manager.run().await.unwrap();
 }
 
