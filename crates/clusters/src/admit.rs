@@ -50,30 +50,48 @@ const MACHINES: Webhook = webhook(Duty::Check, "cloudstackmachineconfigs", "/val
 /// What this room does at admission.
 pub const WEBHOOKS: &[Webhook] = &[CLUSTER_DEFAULTS, DATACENTER_DEFAULTS, CLUSTERS, DATACENTERS, MACHINES];
 
-/// Adds this room's defaults and checks to the process's admission.
+/// Adds this room's defaults and checks to the process's admission. `terms` says nothing while the room does not run: then
+/// the kinds are left to who keeps them.
 #[must_use]
-pub fn register(admission: Admission, terms: impl Fn() -> Terms + Send + Sync + 'static) -> Admission {
+pub fn register(admission: Admission, terms: impl Fn() -> Option<Terms> + Clone + Send + Sync + 'static) -> Admission {
+    let (clusters, datacenters) = (runs(&terms), runs(&terms));
+    let (zones, machines) = (runs(&terms), runs(&terms));
     admission
-        .mutate(CLUSTER_DEFAULTS.path, |_: &Review<Cluster>, cluster: &mut Cluster| {
-            default_cluster(&mut cluster.spec);
+        .mutate(CLUSTER_DEFAULTS.path, move |_: &Review<Cluster>, cluster: &mut Cluster| {
+            if clusters() {
+                default_cluster(&mut cluster.spec);
+            }
         })
         .mutate(
             DATACENTER_DEFAULTS.path,
-            |_: &Review<CloudStackDatacenterConfig>, datacenter: &mut CloudStackDatacenterConfig| {
-                default_datacenter(&mut datacenter.spec);
+            move |_: &Review<CloudStackDatacenterConfig>, datacenter: &mut CloudStackDatacenterConfig| {
+                if datacenters() {
+                    default_datacenter(&mut datacenter.spec);
+                }
             },
         )
         .validate(CLUSTERS.path, move |review: &Review<Cluster>| {
             let created = review.operation == Operation::Create;
             let old = review.old.as_ref().filter(|_| !created);
-            admitted(review).map(|new| judge_cluster(new, old, &terms())).unwrap_or_default()
+            let judged = admitted(review).zip(terms()).map(|(new, terms)| judge_cluster(new, old, &terms));
+            judged.unwrap_or_default()
         })
-        .validate(DATACENTERS.path, |review: &Review<CloudStackDatacenterConfig>| {
-            admitted(review).map(|new| judge_datacenter(new, review.old.as_ref())).unwrap_or_default()
+        .validate(DATACENTERS.path, move |review: &Review<CloudStackDatacenterConfig>| {
+            let judged = admitted(review).filter(|_| zones()).map(|new| judge_datacenter(new, review.old.as_ref()));
+            judged.unwrap_or_default()
         })
-        .validate(MACHINES.path, |review: &Review<CloudStackMachineConfig>| {
-            admitted(review).map(|new| judge_machine(new, review.old.as_ref())).unwrap_or_default()
+        .validate(MACHINES.path, move |review: &Review<CloudStackMachineConfig>| {
+            let judged = admitted(review).filter(|_| machines()).map(|new| judge_machine(new, review.old.as_ref()));
+            judged.unwrap_or_default()
         })
+}
+
+fn runs<T>(terms: &T) -> impl Fn() -> bool + Send + Sync + 'static + use<T>
+where
+    T: Fn() -> Option<Terms> + Clone + Send + Sync + 'static,
+{
+    let terms = terms.clone();
+    move || terms().is_some()
 }
 
 /// The object that is to be judged: none when it is going anyway.
@@ -110,7 +128,7 @@ pub fn judge_cluster(new: &Cluster, old: Option<&Cluster>, terms: &Terms) -> Jud
         Some(old) if !is_paused(&old.metadata) => judgement.errors.extend(cluster_change::faults(old, new)),
         Some(_) => {}
         None => {
-            let watched = is_paused(&new.metadata) || annotation(&new.metadata, MANAGED_BY_CLI_ANNOTATION).is_some();
+            let watched = is_paused(&new.metadata) || annotation(&new.metadata, MANAGED_BY_CLI_ANNOTATION) == Some(ON);
             if is_self_managed(new) && !watched {
                 judgement.refusal = Some(
                     "self-managed clusters cannot be created through this API; set spec.managementCluster.name".into(),

@@ -7,6 +7,10 @@ use api::reasons::clusters::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+/// The conditions of a cluster, the summary first.
+pub const TYPES: [&str; 5] =
+    [READY, CONTROL_PLANE_INITIALIZED, CONTROL_PLANE_READY, DEFAULT_CNI_CONFIGURED, WORKERS_READY];
+
 /// How grave it is that a condition does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -44,7 +48,7 @@ pub struct Trouble {
 /// Whether something holds, or why not.
 pub type Standing = Result<(), Trouble>;
 
-fn info(reason: Reason, message: impl Into<String>) -> Trouble {
+pub(crate) fn info(reason: Reason, message: impl Into<String>) -> Trouble {
     Trouble { severity: Severity::Info, reason, message: message.into() }
 }
 
@@ -205,6 +209,19 @@ pub fn all(plane: Option<&Plane>, cni: Standing, groups: &[Group]) -> Vec<(&'sta
     [(READY, ready)].into_iter().chain(parts).collect()
 }
 
+/// What a stored condition says; none when it was never set, or in words of others.
+#[must_use]
+pub fn stored(conditions: &[GradedCondition], type_: &str) -> Option<Standing> {
+    let condition = conditions.iter().find(|condition| condition.type_ == type_)?;
+    if condition.status == "True" {
+        return Some(Ok(()));
+    }
+    let reason = Reason::ALL.iter().find(|reason| reason.as_str() == condition.reason)?;
+    let grades = [Severity::Info, Severity::Warning, Severity::Error];
+    let severity = grades.into_iter().find(|grade| grade.as_str() == condition.severity).unwrap_or(Severity::Info);
+    Some(Err(Trouble { severity, reason: *reason, message: condition.message.clone() }))
+}
+
 /// Conditions as they are stored; the time of one changes only when it begins or ceases to hold.
 #[must_use]
 pub fn fold(old: &[GradedCondition], standings: Vec<(&'static str, Standing)>, now: &Time) -> Vec<GradedCondition> {
@@ -362,7 +379,7 @@ mod tests {
 
     #[test]
     fn the_time_of_a_condition_changes_with_its_status_only() {
-        let at = |second: i64| Time(k8s_openapi::jiff::Timestamp::from_second(second).unwrap());
+        let at = |second: i64| Time(jiff::Timestamp::from_second(second).unwrap());
         let up = plane(machines(1, 1, 1, 1));
         let first = fold(&[], all(Some(&up), Ok(()), &[]), &at(1));
         assert_eq!(fold(&first, all(Some(&up), Ok(()), &[]), &at(2)), first, "nothing changed, nothing is written");

@@ -1,31 +1,138 @@
-//! The thinking half of the room `clusters`: the life of workload clusters on CloudStack.
+//! The room `clusters`: the life of workload clusters on CloudStack.
 //!
-//! **Promise.** What a user writes as Cluster, CloudStackDatacenterConfig and CloudStackMachineConfig is judged and turned
-//! into objects of Cluster API and its CloudStack provider, the same bytes for the same input, so that nodes are replaced
-//! when the user's wish asks for it and never otherwise.
+//! **Promise.** What a user writes as Cluster, CloudStackDatacenterConfig and CloudStackMachineConfig becomes a cluster:
+//! it is judged, turned into objects of Cluster API and its CloudStack provider, given its network plugin, followed through
+//! changes, and removed with its Cluster. Nodes are replaced when the user's wish asks for it and never otherwise.
 //!
-//! **Parts.** [`admit`] says what is filled in and what is refused when the three kinds are written. [`render`] makes the
-//! generated objects and names their immutable templates by content. [`change`](mod@change) tells which machines a change replaces.
-//! [`bundle`] finds the images. [`conditions`] says how a cluster stands, [`cni`] what is next for its network plugin,
-//! [`phase`] in which order things are done.
-//! [`plan`] puts it together for files, without a server. [`version`], [`endpoint`], [`image`] and [`keys`] read what users
-//! write.
+//! **Inputs.** The kinds of users, bundles and releases, and the objects of Cluster API, all from indexes; secrets by name
+//! in every pass; CloudStack, asked once for all who ask the same; generated objects as the server has them, before
+//! anything is written.
 //!
-//! **Invariants.** Nothing here reads a clock, a server or a random number. Equal input gives equal output whatever the order
-//! of maps. A template is never changed, only replaced by one of another name.
+//! **Effects.** Generated objects in one namespace, under the field manager of the controller whose clusters may be taken
+//! over; the network plugin inside of each cluster; the finalizer, one annotation and the status of a Cluster, owners on
+//! what it refers to, and the status of datacenters and machine configurations.
 //!
-//! **Failure modes.** Input that breaks a rule is refused with every fault at once, each with the path of its field. The
-//! reconcilers that would act on clusters are not built: `berth run --controllers=clusters` is refused by name.
+//! **Parts.** [`decide`] thinks about one cluster, in phases ([`phase`]), and says what has to be known first; [`guard`]
+//! holds against every plan what must never happen; [`status`] and [`conditions`] tell how it stands. [`render`] makes the
+//! generated objects, [`compare`] says whether applying one would change anything, [`change`](mod@change) which machines a
+//! change replaces, [`bundle`] where images come from, [`manifest`] and [`cni`] what is done about the network plugin.
+//! [`acs`] asks CloudStack, [`datacenter`] looks after datacenters, [`inside`] enters clusters. [`admit`] fills in and
+//! checks what users write, [`plan`] puts it together for files. [`vm`] is a room of its own: claims on virtual machines.
+//!
+//! **Invariants.** No generated object exists before every check passed. A template is never changed, only replaced by one
+//! of another name. The network plugin and workers wait for the control plane. Nothing is written on old news. The
+//! finalizer goes only when no cluster remains. Keys never leave the request they sign.
+//!
+//! **Failure modes.** What has to be put right stands in the status with every fault at once. Without CloudStack running
+//! clusters are left as they are. Kinds that the server does not know are waited for. External etcd, encryption of etcd and
+//! values of charts are refused by name.
 
+pub mod acs;
 pub mod admit;
+mod apply;
 pub mod bundle;
 pub mod change;
 pub mod cni;
+pub mod compare;
 pub mod conditions;
+pub mod config;
+pub mod datacenter;
+pub mod decide;
 pub mod endpoint;
+pub mod facts;
+pub mod guard;
 pub mod image;
+pub mod inside;
 pub mod keys;
+pub mod manifest;
+pub mod memory;
+pub mod metrics;
+mod observe;
 pub mod phase;
 pub mod plan;
+pub mod probe;
 pub mod render;
+pub mod rights;
+pub mod room;
+pub mod secrets;
+pub mod snapshot;
+pub mod status;
 pub mod version;
+pub mod vm;
+mod wake;
+
+use std::sync::{Arc, Mutex};
+
+use api::names::clusters::FIELD_MANAGER;
+use kit::doors::{Clients, Doors};
+use kit::events::Events;
+use kit::manager::{self, Manager};
+use kit::room::{Driver, Room};
+use kit::write::Writer;
+
+use crate::acs::{Clouds, Shelf};
+use crate::config::Config;
+use crate::datacenter::Surveyor;
+use crate::facts::World;
+use crate::memory::Memories;
+use crate::metrics::ClustersMetrics;
+use crate::probe::Probe;
+use crate::room::Keeper;
+
+/// The ways out of the room.
+pub struct Ways<C: Clouds> {
+    /// To CloudStack.
+    pub clouds: C,
+    /// Into clusters.
+    pub doors: Box<dyn Doors>,
+    /// To endpoints.
+    pub probe: Arc<dyn Probe>,
+}
+
+/// What carries out clusters, and what judges datacenters.
+pub type Drivers<C> = (Arc<Driver<Keeper<C>>>, Arc<Driver<Surveyor<C>>>);
+
+/// Adds the room to a manager.
+///
+/// # Errors
+/// When a kind cannot be followed.
+pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Result<Drivers<C>, manager::Error> {
+    let (world, config) = (World::follow(manager)?, Arc::new(config));
+    let (client, clock) = (manager.client().clone(), manager.clock().clone());
+    let metrics = ClustersMetrics::register(manager.metrics(), &world);
+    let shelf = Shelf::new(ways.clouds, clock.clone());
+    let name = Keeper::<C>::NAME;
+    let events = |name: &'static str| Events::new(client.clone(), name, Some(manager.instance().to_owned()));
+    let keeper = Keeper {
+        world: world.clone(),
+        config: Arc::clone(&config),
+        shelf: Arc::clone(&shelf),
+        clients: Clients::new(ways.doors),
+        probe: ways.probe,
+        writer: Writer::new(client.clone(), name),
+        generator: Writer::with_manager(client.clone(), name, FIELD_MANAGER),
+        events: events(name),
+        clock: clock.clone(),
+        metrics,
+        memories: Memories::default(),
+    };
+    let keeper = Driver::new(manager, keeper);
+    let name = Surveyor::<C>::NAME;
+    let surveyor = Surveyor {
+        world: world.clone(),
+        config: Arc::clone(&config),
+        shelf,
+        writer: Writer::new(client.clone(), name),
+        events: events(name),
+        clock,
+        versions: Mutex::default(),
+    };
+    let surveyor = Driver::new(manager, surveyor);
+    wake::clusters(&world, &config, keeper.work());
+    wake::datacenters(&world, &config, surveyor.work());
+    let (ready, keys) = (world.clone(), world.clone());
+    manager.drive(&keeper, async move { ready.settled().await }, move |accepts| keys.clusters.keys(accepts));
+    let (ready, keys) = (world.clone(), world);
+    manager.drive(&surveyor, async move { ready.settled().await }, move |accepts| keys.datacenters.keys(accepts));
+    Ok((keeper, surveyor))
+}

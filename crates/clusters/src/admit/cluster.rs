@@ -144,6 +144,8 @@ pub(super) fn health(path: &FieldPath, check: &HealthCheck) -> Vec<FieldError> {
     for (field, text) in durations.into_iter().filter(|(_, text)| !text.is_empty()) {
         let problem = match crate::render::duration::seconds(text) {
             Some(seconds) if seconds < 0 => "must not be negative",
+            // Cluster API takes no shorter one.
+            Some(1..=29) if field == "nodeStartupTimeout" => "must be at least 30s",
             Some(_) => continue,
             None => "not a duration",
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use api::names::clusters::SKIP_VERSION_SKEW_ANNOTATION;
+use api::names::clusters::{ON, SKIP_VERSION_SKEW_ANNOTATION};
 use api::own::anywhere::{Cluster, ClusterNetwork, ClusterSpec, Proxy, WorkerGroup};
 use api::reasons::clusters::Reason;
 use kit::field::{FaultKind, FieldError, FieldPath};
@@ -67,7 +67,7 @@ fn bundle(root: &FieldPath, old: &Cluster, new: &Cluster) -> Vec<FieldError> {
     if before.bundles_ref.is_some() && after.bundles_ref.is_none() && after.eksa_version.is_empty() {
         errors.push(FieldError::forbidden(root.field("bundlesRef"), "cannot be removed"));
     }
-    let free = annotation(&new.metadata, SKIP_VERSION_SKEW_ANNOTATION).is_some();
+    let free = annotation(&new.metadata, SKIP_VERSION_SKEW_ANNOTATION) == Some(ON);
     if let (Ok(from), Ok(to)) = (before.eksa_version.parse::<Release>(), after.eksa_version.parse::<Release>())
         && !free
     {

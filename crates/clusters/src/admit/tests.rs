@@ -129,7 +129,7 @@ fn a_cluster_that_manages_itself_is_not_created_here() {
         let refusal = judge_cluster(&new, None, &Terms::default()).refusal;
         let text = "self-managed clusters cannot be created through this API; set spec.managementCluster.name";
         assert_eq!(refusal.as_deref(), Some(text), "{alone}");
-        for (key, value) in [(PAUSED_ANNOTATION, "true"), (MANAGED_BY_CLI_ANNOTATION, "")] {
+        for (key, value) in [(PAUSED_ANNOTATION, "true"), (MANAGED_BY_CLI_ANNOTATION, "true")] {
             let mut watched = new.clone();
             watched.metadata.annotations = Some([(key.to_owned(), value.to_owned())].into());
             assert_eq!(judge_cluster(&watched, None, &Terms::default()).refusal, None, "{key}");

@@ -8,7 +8,6 @@
 //! changes something, so that a new build replaces no machine by itself.
 
 pub mod canonical;
-pub mod duration;
 mod facts;
 mod files;
 mod health;
@@ -24,6 +23,7 @@ use api::names::clusters::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, SYSTEM_NAMES
 use api::own::anywhere::{Bundles, CloudStackDatacenterConfig, CloudStackMachineConfig, Cluster, OIDCConfig};
 use serde_json::{Map, Value, json};
 
+pub use api::duration;
 pub use facts::Error;
 use facts::Facts;
 pub use names::{GroupReferences, Live, Template};

@@ -1,0 +1,256 @@
+//! Carries out steps. Each can be repeated, and survives being stopped at any moment.
+
+use api::names::clusters::{CILIUM_INSTALLED_ANNOTATION, FINALIZER, ON, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
+use api::own::anywhere::{CloudStackMachineConfig, CloudStackMachineConfigStatus, Cluster};
+use api::reasons::clusters::Reason;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kit::class::chain;
+use kit::kinds::Kind;
+use kit::room::{Flow, Room};
+use kit::write::{self, Created, Target};
+use kube::Api;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use crate::acs::Clouds;
+use crate::decide::{Child, Step};
+use crate::facts::World;
+use crate::inside;
+use crate::manifest::word;
+use crate::observe::kind_of;
+use crate::render::canonical::same;
+use crate::room::{Error, INSIDE, Keeper, read};
+use crate::snapshot::{Objects, Snapshot};
+
+/// What we call ourselves in the plural of what was applied.
+const SHOWN: usize = 8;
+
+impl<C: Clouds> Keeper<C> {
+    /// Carries out one step.
+    pub(crate) async fn carry_out(&self, s: &Snapshot, step: Step) -> Result<Flow, Error> {
+        match step {
+            Step::Secure => {
+                let finalizers = s.cluster.finalizers();
+                if let Some(version) = self.writer.add_finalizer(&s.target, finalizers, &s.version, FINALIZER).await? {
+                    self.note(&s.key, &version);
+                }
+                Ok(Flow::Next)
+            }
+            Step::Own { children } => self.own(s, &children).await,
+            Step::Judge { target, status } => self.judge(&target, &status).await,
+            Step::Label { target } => {
+                let labels = json!({
+                    OWNER_NAME_LABEL: s.key.name(),
+                    OWNER_NAMESPACE_LABEL: s.key.namespace().unwrap_or_default(),
+                });
+                self.writer.merge(&target, json!({"metadata": {"labels": labels}}), None).await?;
+                Ok(Flow::Next)
+            }
+            Step::Apply { object, paths, drift } => self.write(s, object, &paths, drift).await,
+            Step::Create { object } => self.create(&object).await,
+            Step::Delete { targets, reason } => self.delete(s, &targets, reason).await,
+            Step::Enter { objects, reason, message } => self.enter(s, &objects, reason, &message).await,
+            Step::Leave { objects } => {
+                let client = self.clients.last(&s.key).ok_or(Error::Behind)?;
+                inside::remove(&client, Self::NAME, &objects.0).await.map_err(|error| outside(&error))?;
+                Ok(Flow::Next)
+            }
+            Step::Mark => {
+                let body = json!({"metadata": {"annotations": {CILIUM_INSTALLED_ANNOTATION: ON}}});
+                let version = self.writer.merge(&s.target, body, Some(&s.version)).await?;
+                self.note(&s.key, &version);
+                Ok(Flow::Next)
+            }
+            Step::Dissolve { target } => {
+                self.generator.delete(&target, None).await?;
+                Ok(Flow::Next)
+            }
+            Step::Release => self.release(s).await,
+            Step::Tell { warning, reason, message } => {
+                self.tell(s, warning, reason, &message).await;
+                Ok(Flow::Next)
+            }
+            Step::Fail { message, at_least } => Err(Error::Outside { message, at_least }),
+            Step::Look => Ok(Flow::Again),
+            Step::Wait { until } => Ok(Flow::Wait(until)),
+        }
+    }
+
+    /// Says something on the cluster, unless it was said before.
+    async fn tell(&self, s: &Snapshot, warning: bool, reason: Reason, message: &str) {
+        match reason {
+            // What was put right may go wrong again, and then is told again.
+            Reason::ValidationFailed => self.memories.say_again(&s.key, Reason::ValidationFailed.as_str()),
+            Reason::ClusterReady => self.memories.say_again(&s.key, Reason::ClusterReady.as_str()),
+            Reason::ControlPlaneReady => self.memories.say_again(&s.key, Reason::ControlPlaneReady.as_str()),
+            _ => {}
+        }
+        if self.memories.is_new(&s.key, &format!("{reason}: {message}")) {
+            self.events.say(&s.target, warning, reason.as_str(), message).await;
+        }
+    }
+
+    /// Says how a machine configuration stands, unless the server has it already: an index may have missed that.
+    async fn judge(&self, target: &Target, status: &CloudStackMachineConfigStatus) -> Result<Flow, Error> {
+        let namespace = target.key.namespace().unwrap_or_default();
+        let api: Api<CloudStackMachineConfig> = Api::namespaced(self.writer.client().clone(), namespace);
+        let found = api.get_opt(target.key.name()).await.map_err(read(|| target.to_string()))?;
+        if found.and_then(|machine| machine.status).as_ref() != Some(status) {
+            let version = self.writer.status(target, status).await?;
+            self.world.machines.wrote(&target.key, &version);
+        }
+        Ok(Flow::Next)
+    }
+
+    async fn own(&self, s: &Snapshot, children: &[Child]) -> Result<Flow, Error> {
+        for child in children {
+            let namespace = child.target.key.namespace().unwrap_or_default();
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(self.writer.client().clone(), namespace, &child.target.kind.resource());
+            let found = api.get_metadata_opt(child.target.key.name()).await;
+            let Some(found) = found.map_err(read(|| child.target.to_string()))? else {
+                return Err(Error::Moved(child.target.to_string()));
+            };
+            let mut owners = found.metadata.owner_references.unwrap_or_default();
+            if owners.iter().any(|owner| owner.uid == s.cluster.uid()) {
+                continue;
+            }
+            owners.push(OwnerReference {
+                api_version: <Cluster as kube::Resource>::api_version(&()).into_owned(),
+                kind: "Cluster".to_owned(),
+                name: s.key.name().to_owned(),
+                uid: s.cluster.uid().to_owned(),
+                controller: None,
+                block_owner_deletion: None,
+            });
+            let at = kit::feed::Version {
+                uid: child.target.uid.clone(),
+                resource_version: found.metadata.resource_version.unwrap_or_default().into(),
+            };
+            let body = json!({"metadata": {"ownerReferences": owners}});
+            let version = self.writer.merge(&child.target, body, Some(&at)).await?;
+            wrote(&self.world, &child.target, &version);
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Writes a generated object.
+    async fn write(&self, s: &Snapshot, object: Value, paths: &[String], drift: bool) -> Result<Flow, Error> {
+        let target = target(&object);
+        let version = self.generator.apply(&target, object).await?;
+        let name = (target.kind.kind.clone(), target.key.name().to_owned());
+        let before = s.generated.as_ref().and_then(|found| found.as_ref().ok()?.stored.get(&name));
+        let before = before.map(|stored| word(stored, "/metadata/resourceVersion"));
+        if before == Some(&*version.resource_version) {
+            // The server keeps it otherwise than it is applied; asking for it at once again would be a circle.
+            let message = format!("{target} stays as it is although {} was applied", paths.join(", "));
+            return Err(Error::Outside { message, at_least: None });
+        }
+        wrote(&self.world, &target, &version);
+        let kind = &target.kind.kind;
+        tracing::info!(object = %target, cluster = %s.key, paths = paths.join(", "), drift, "applied");
+        if drift {
+            self.metrics.repaired(kind);
+            let shown: Vec<&str> = paths.iter().take(SHOWN).map(String::as_str).collect();
+            let what = if shown.is_empty() { "it was gone".to_owned() } else { shown.join(", ") };
+            let message = format!("{kind} {}: {what}", target.key.name());
+            self.events.say(&s.target, true, Reason::DriftRepaired.as_str(), &message).await;
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Makes a template; one of the same name that means the same is it.
+    async fn create(&self, object: &Value) -> Result<Flow, Error> {
+        let target = target(object);
+        match self.generator.create(&target.kind, target.key.namespace(), object).await? {
+            Created::New(version) => {
+                wrote(&self.world, &target, &version);
+                self.metrics.replaced();
+                tracing::info!(object = %target, "made");
+                Ok(Flow::Next)
+            }
+            Created::Existing(found) => {
+                let spec = |object: &Value| object.get("spec").cloned().unwrap_or_default();
+                if same(&spec(&found), &spec(object)) { Ok(Flow::Next) } else { Err(Error::Moved(target.to_string())) }
+            }
+        }
+    }
+
+    /// Deletes what nobody wants any more; what fails does not keep others.
+    async fn delete(&self, s: &Snapshot, targets: &[Target], reason: Option<Reason>) -> Result<Flow, Error> {
+        let mut failed = Vec::new();
+        for target in targets {
+            match self.generator.delete(target, None).await {
+                Ok(()) => {
+                    tracing::info!(object = %target, cluster = %s.key, "deleted");
+                    if let Some(reason) = reason.filter(|_| target.kind.kind == "MachineDeployment") {
+                        let message = format!("MachineDeployment {} was deleted", target.key.name());
+                        self.events.say(&s.target, false, reason.as_str(), &message).await;
+                    }
+                }
+                // It is another one by now, or changed: whoever looks next judges it anew.
+                Err(write::Error::Changed { .. }) => {}
+                Err(error) => failed.push(chain(&error)),
+            }
+        }
+        if failed.is_empty() { Ok(Flow::Next) } else { Err(Error::Deletions(failed.join("; "))) }
+    }
+
+    /// Applies objects inside of the cluster.
+    async fn enter(
+        &self,
+        s: &Snapshot,
+        objects: &Objects,
+        reason: Option<Reason>,
+        message: &str,
+    ) -> Result<Flow, Error> {
+        let client = self.clients.last(&s.key).ok_or(Error::Behind)?;
+        inside::apply(&client, Self::NAME, &objects.0).await.map_err(|error| outside(&error))?;
+        if let Some(reason) = reason {
+            self.tell(s, false, reason, message).await;
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Lets the cluster go, once the server says that nothing is left.
+    async fn release(&self, s: &Snapshot) -> Result<Flow, Error> {
+        if !s.cluster.is_self_managed() && self.own_cluster(&s.key, &s.cluster).await?.is_some() {
+            return Err(Error::Moved(format!("Cluster {}", s.key)));
+        }
+        self.tell(s, false, Reason::ClusterDeleted, "nothing is left of the cluster").await;
+        let released = self.writer.remove_finalizer(&s.target, s.cluster.finalizers(), FINALIZER).await?;
+        if let Some(version) = released {
+            self.note(&s.key, &version);
+        }
+        Ok(Flow::Next)
+    }
+}
+
+/// What stands inside of a cluster is not for its owner to put right: it is tried again.
+fn outside(error: &dyn std::error::Error) -> Error {
+    Error::Outside { message: format!("{INSIDE}{}", chain(error)), at_least: None }
+}
+
+fn target(object: &Value) -> Target {
+    let key = api::key::ObjectKey::namespaced(word(object, "/metadata/namespace"), word(object, "/metadata/name"));
+    Target { kind: kind_of(object), key, uid: "".into() }
+}
+
+/// Lets the index of a kind know of our write.
+fn wrote(world: &World, target: &Target, version: &kit::feed::Version) {
+    let key = &target.key;
+    match target.kind.kind.as_str() {
+        "Cluster" if target.kind.group == Kind::of::<api::views::Cluster>().group => world.capi.wrote(key, version),
+        "KubeadmControlPlane" => world.planes.wrote(key, version),
+        "MachineDeployment" => world.groups.wrote(key, version),
+        "MachineHealthCheck" => world.checks.wrote(key, version),
+        "CloudStackCluster" => world.provider.wrote(key, version),
+        "CloudStackMachineTemplate" => world.templates.wrote(key, version),
+        "KubeadmConfigTemplate" => world.configs.wrote(key, version),
+        "CloudStackDatacenterConfig" => world.datacenters.wrote(key, version),
+        "CloudStackMachineConfig" => world.machines.wrote(key, version),
+        "OIDCConfig" => world.oidcs.wrote(key, version),
+        "AWSIamConfig" => world.iams.wrote(key, version),
+        _ => {}
+    }
+}

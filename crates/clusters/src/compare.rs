@@ -1,0 +1,189 @@
+//! Whether applying an object would change anything, and what: nothing is written to find out.
+//!
+//! A server fills in defaults, so what is stored holds more than what was applied. What counts is whether everything that
+//! is wanted is there, and whether something that we applied once is wanted no longer; the latter the server notes in the
+//! managed fields of the object.
+
+use std::collections::BTreeSet;
+
+use api::names::clusters::FIELD_MANAGER;
+use serde_json::Value;
+
+/// The paths in which applying `wanted` would change `stored`; none when it is as wanted.
+#[must_use]
+pub fn changes(wanted: &Value, stored: &Value) -> Vec<String> {
+    let mut paths = BTreeSet::new();
+    for part in ["labels", "annotations"] {
+        let at = format!("/metadata/{part}");
+        if let Some(wanted) = wanted.pointer(&at) {
+            missing(&format!("metadata.{part}"), wanted, stored.pointer(&at), &mut paths);
+        }
+    }
+    if let Some(wanted) = wanted.get("spec") {
+        missing("spec", wanted, stored.get("spec"), &mut paths);
+    }
+    for owned in owned_fields(stored) {
+        for part in ["f:metadata", "f:spec"] {
+            let name = part.trim_start_matches("f:");
+            if let Some(fields) = owned.get(part) {
+                unwanted(name, fields, wanted.get(name), &mut paths);
+            }
+        }
+    }
+    paths.into_iter().collect()
+}
+
+/// Whether we ever applied the object.
+#[must_use]
+pub fn is_ours(stored: &Value) -> bool {
+    !owned_fields(stored).is_empty()
+}
+
+fn owned_fields(stored: &Value) -> Vec<&Value> {
+    let entries = stored.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let ours = |entry: &&Value| {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        text("manager") == FIELD_MANAGER && text("operation") == "Apply" && text("subresource").is_empty()
+    };
+    entries.into_iter().flatten().filter(ours).filter_map(|entry| entry.get("fieldsV1")).collect()
+}
+
+/// What is empty equals what is absent.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Bool(_) => false,
+    }
+}
+
+/// Items by the name that tells them apart, when each has one of its own.
+fn by_name(items: &[Value]) -> Option<std::collections::BTreeMap<&str, &Value>> {
+    let named: Option<std::collections::BTreeMap<&str, &Value>> =
+        items.iter().map(|item| Some((item.get("name")?.as_str()?, item))).collect();
+    named.filter(|named| named.len() == items.len())
+}
+
+/// What is wanted and is not there, or is otherwise.
+fn missing(path: &str, wanted: &Value, stored: Option<&Value>, paths: &mut BTreeSet<String>) {
+    let Some(stored) = stored else {
+        if !is_empty(wanted) {
+            paths.insert(path.to_owned());
+        }
+        return;
+    };
+    match (wanted, stored) {
+        (Value::Object(wanted), Value::Object(stored)) => {
+            for (name, value) in wanted {
+                missing(&format!("{path}.{name}"), value, stored.get(name), paths);
+            }
+        }
+        (Value::Array(wanted), Value::Array(stored)) => {
+            if wanted.len() != stored.len() {
+                paths.insert(path.to_owned());
+                return;
+            }
+            if let (Some(wanted), Some(stored)) = (by_name(wanted), by_name(stored)) {
+                for (name, value) in wanted {
+                    missing(&format!("{path}[{name}]"), value, stored.get(name).copied(), paths);
+                }
+                return;
+            }
+            for (number, (wanted, stored)) in wanted.iter().zip(stored).enumerate() {
+                missing(&format!("{path}[{number}]"), wanted, Some(stored), paths);
+            }
+        }
+        (wanted, stored) if wanted == stored || (is_empty(wanted) && is_empty(stored)) => {}
+        _ => {
+            paths.insert(path.to_owned());
+        }
+    }
+}
+
+/// What we applied once and want no longer.
+fn unwanted(path: &str, owned: &Value, wanted: Option<&Value>, paths: &mut BTreeSet<String>) {
+    let Some(fields) = owned.as_object() else { return };
+    for (key, below) in fields {
+        if let Some(name) = key.strip_prefix("f:") {
+            let inner = wanted.and_then(|wanted| wanted.get(name));
+            match inner {
+                None => {
+                    paths.insert(format!("{path}.{name}"));
+                }
+                Some(inner) => unwanted(&format!("{path}.{name}"), below, Some(inner), paths),
+            }
+        } else if let Some(keys) = key.strip_prefix("k:") {
+            let Ok(Value::Object(keys)) = serde_json::from_str::<Value>(keys) else { continue };
+            let items = wanted.and_then(Value::as_array);
+            let fits = |item: &&Value| keys.iter().all(|(key, value)| item.get(key) == Some(value));
+            match items.into_iter().flatten().find(fits) {
+                None => {
+                    let told: Vec<String> = keys.values().map(Value::to_string).collect();
+                    paths.insert(format!("{path}[{}]", told.join(",")));
+                }
+                Some(item) => unwanted(path, below, Some(item), paths),
+            }
+        } else if let Some(value) = key.strip_prefix("v:") {
+            let Ok(value) = serde_json::from_str::<Value>(value) else { continue };
+            let held = wanted.and_then(Value::as_array).is_some_and(|items| items.contains(&value));
+            if !held {
+                paths.insert(format!("{path}[{value}]"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn stored(fields: Value) -> Value {
+        json!({
+            "metadata": {
+                "labels": {"a": "1", "theirs": "x"},
+                "managedFields": [
+                    {"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields},
+                    {"manager": "manager", "operation": "Update", "fieldsV1": {"f:spec": {"f:defaulted": {}}}},
+                ],
+            },
+            "spec": {"replicas": 3, "defaulted": true, "args": [{"name": "x", "value": "1"}, {"name": "y", "value": "2"}],
+                "list": [{"path": "/a", "owner": "root", "mode": "0644"}]},
+        })
+    }
+
+    #[test]
+    fn what_a_server_fills_in_is_no_change_and_what_differs_is_named() {
+        let wanted = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"replicas": 3, "empty": {}, "none": [],
+            "args": [{"name": "y", "value": "2"}, {"name": "x", "value": "1"}], "list": [{"path": "/a", "owner": "root"}]}});
+        assert_eq!(changes(&wanted, &stored(json!({}))), Vec::<String>::new());
+        let wanted = json!({"metadata": {"labels": {"a": "2", "b": "1"}}, "spec": {"replicas": 5,
+            "args": [{"name": "y", "value": "3"}, {"name": "x", "value": "1"}], "list": [], "more": {"deep": 1}}});
+        assert_eq!(
+            changes(&wanted, &stored(json!({}))),
+            ["metadata.labels.a", "metadata.labels.b", "spec.args[y].value", "spec.list", "spec.more", "spec.replicas"]
+        );
+    }
+
+    #[test]
+    fn what_we_applied_once_and_want_no_longer_is_a_change() {
+        let owned = json!({
+            "f:metadata": {"f:labels": {"f:a": {}}},
+            "f:spec": {"f:replicas": {}, "f:args": {"k:{\"name\":\"x\"}": {".": {}, "f:name": {}, "f:value": {}}}},
+        });
+        let same = json!({"metadata": {"labels": {"a": "1"}},
+            "spec": {"replicas": 3, "args": [{"name": "x", "value": "1"}, {"name": "y", "value": "2"}]}});
+        assert_eq!(changes(&same, &stored(owned.clone())), Vec::<String>::new());
+        let fewer = json!({"metadata": {"labels": {}}, "spec": {"args": [{"name": "y", "value": "2"}, {"name": "z", "value": "1"}]}});
+        let found = changes(&fewer, &stored(owned));
+        assert!(
+            found.contains(&"spec.replicas".to_owned()) && found.contains(&"metadata.labels.a".to_owned()),
+            "{found:?}"
+        );
+        assert!(found.contains(&"spec.args[\"x\"]".to_owned()), "{found:?}");
+        assert!(is_ours(&stored(json!({}))) && !is_ours(&json!({"metadata": {}})));
+    }
+}

@@ -1,0 +1,229 @@
+//! What is said of a datacenter, from what was found of its zones.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use api::own::anywhere::{CloudStackDatacenterConfigStatus, ResolvedZone};
+use api::reasons::clusters::{CREDENTIALS_VALID, ENDPOINT_REACHABLE, Reason, VALID};
+use api::status::find;
+use jiff::Timestamp;
+use kit::conditions::Verdict;
+use kit::feed::Version;
+use kit::write::Target;
+
+use crate::acs::{Fault, Resolved};
+use crate::admit::{datacenter_problem, is_paused};
+use crate::decide::cut;
+use crate::facts::DatacenterFacts;
+
+/// After a definitive failure it is looked again this much later, if nothing changes before.
+pub const AGAIN: Duration = Duration::from_secs(120);
+
+/// What was found of one zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneResult {
+    /// Its name.
+    pub name: String,
+    /// What it is, or its first fault.
+    pub found: Result<Resolved, Fault>,
+}
+
+/// Everything a judgement of a datacenter needs.
+#[derive(Clone)]
+pub struct Seeing {
+    /// The datacenter.
+    pub key: ObjectKey,
+    /// The datacenter as something to write.
+    pub target: Target,
+    /// The time of the pass.
+    pub now: Timestamp,
+    /// The datacenter as it was seen.
+    pub facts: Arc<DatacenterFacts>,
+    /// The version at which it was seen.
+    pub version: Version,
+    /// Its status as stored.
+    pub stored: CloudStackDatacenterConfigStatus,
+    /// What was found of its zones; none when nobody asked.
+    pub zones: Vec<ZoneResult>,
+    /// The versions of its secrets when it was looked at before, and now.
+    pub secrets: (Option<BTreeMap<String, String>>, BTreeMap<String, String>),
+}
+
+/// What follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// It is left alone.
+    Silent,
+    /// Every zone can be used.
+    Valid,
+    /// Something has to be put right.
+    Invalid {
+        /// What.
+        message: String,
+        /// Whether keys or secrets are what is wrong.
+        credentials: bool,
+        /// Why CloudStack could not say something at present, besides.
+        unreachable: Option<String>,
+    },
+    /// CloudStack cannot say at present.
+    Unreachable {
+        /// Why not.
+        message: String,
+        /// How long it asked us to wait.
+        at_least: Option<Duration>,
+    },
+}
+
+impl Seeing {
+    /// Whether it is left alone.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        let meta = &self.facts.object.metadata;
+        meta.deletion_timestamp.is_some() || is_paused(meta)
+    }
+
+    /// What is wrong with it that can be seen without asking anybody.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let problem = self.facts.problem.as_deref().map(str::to_owned);
+        problem.or_else(|| datacenter_problem(&self.facts.object))
+    }
+
+    /// What follows from what was found.
+    #[must_use]
+    pub fn outlook(&self) -> Outlook {
+        if self.is_silent() {
+            return Outlook::Silent;
+        }
+        if let Some(message) = self.problem() {
+            return Outlook::Invalid { message: cut(&message), credentials: false, unreachable: None };
+        }
+        let mut messages: Vec<String> = Vec::new();
+        let (mut keys, mut unreachable, mut pause) = (false, None, None);
+        for zone in &self.zones {
+            match &zone.found {
+                Ok(_) => {}
+                Err(Fault::Definitive { message, credentials, .. }) => {
+                    keys |= credentials;
+                    // What is wrong with a secret is told once, whoever names it.
+                    let text = if message.starts_with("secret ") {
+                        message.clone()
+                    } else {
+                        format!("availability zone \"{}\": {message}", zone.name)
+                    };
+                    if !messages.contains(&text) {
+                        messages.push(text);
+                    }
+                }
+                Err(Fault::Passing { message, at_least, .. }) => {
+                    let text = format!("availability zone \"{}\": {message}", zone.name);
+                    unreachable.get_or_insert(text);
+                    pause = pause.max(*at_least);
+                }
+            }
+        }
+        if !messages.is_empty() {
+            return Outlook::Invalid { message: cut(&messages.join("; ")), credentials: keys, unreachable };
+        }
+        match unreachable {
+            Some(message) => Outlook::Unreachable { message, at_least: pause },
+            None => Outlook::Valid,
+        }
+    }
+
+    /// Whether exactly this generation was found valid before.
+    #[must_use]
+    pub fn was_valid(&self) -> bool {
+        let generation = self.facts.object.metadata.generation;
+        self.stored.spec_valid == Some(true) && self.stored.observed_generation == generation
+    }
+
+    /// The status as it should be, and what is thought of each aspect.
+    #[must_use]
+    pub fn status(&self, outlook: &Outlook) -> Option<(CloudStackDatacenterConfigStatus, Vec<Verdict>)> {
+        let mut next = self.stored.clone();
+        let yes = |type_, reason: Reason| Verdict::yes(type_, reason.as_str(), reason.meaning());
+        let no = |type_, reason: Reason, message: &str| Verdict::no(type_, reason.as_str(), message);
+        let unknown = |type_| Verdict::unknown(type_, Reason::NotChecked.as_str(), Reason::NotChecked.meaning());
+        let accepted = || yes(CREDENTIALS_VALID, Reason::CredentialsAccepted);
+        let answers = || yes(ENDPOINT_REACHABLE, Reason::EndpointAnswers);
+        let verdicts = match outlook {
+            Outlook::Silent => return None,
+            Outlook::Valid => {
+                next.spec_valid = Some(true);
+                next.failure_message.clear();
+                next.availability_zones = self.zones.iter().filter_map(resolved).collect();
+                vec![yes(VALID, Reason::Validated), accepted(), answers()]
+            }
+            Outlook::Invalid { message, credentials, unreachable } => {
+                next.spec_valid = Some(false);
+                next.failure_message.clone_from(message);
+                let keys = match (credentials, self.zones.is_empty()) {
+                    (true, _) => no(CREDENTIALS_VALID, Reason::CredentialsInvalid, message),
+                    (false, true) => unknown(CREDENTIALS_VALID),
+                    (false, false) => accepted(),
+                };
+                let reached = match (unreachable, self.zones.is_empty()) {
+                    (Some(why), _) => no(ENDPOINT_REACHABLE, Reason::EndpointUnreachable, why),
+                    (None, true) => unknown(ENDPOINT_REACHABLE),
+                    (None, false) if *credentials => unknown(ENDPOINT_REACHABLE),
+                    (None, false) => answers(),
+                };
+                vec![no(VALID, Reason::ValidationFailed, message), keys, reached]
+            }
+            Outlook::Unreachable { message, .. } => {
+                let reached = no(ENDPOINT_REACHABLE, Reason::EndpointUnreachable, message);
+                let was = |type_, otherwise: Verdict| match find(&self.stored.conditions, type_) {
+                    Some(condition) if self.was_valid() && condition.status == "True" => {
+                        if type_ == VALID {
+                            yes(VALID, Reason::Validated)
+                        } else {
+                            accepted()
+                        }
+                    }
+                    _ => otherwise,
+                };
+                if !self.was_valid() {
+                    next.spec_valid = Some(false);
+                    next.failure_message = cut(&format!("CloudStack API not reachable: {message}"));
+                }
+                let invalid = no(VALID, Reason::EndpointUnreachable, message);
+                vec![was(VALID, invalid), was(CREDENTIALS_VALID, unknown(CREDENTIALS_VALID)), reached]
+            }
+        };
+        let generation = self.facts.object.metadata.generation;
+        let certain = !matches!(outlook, Outlook::Unreachable { .. });
+        let same = next == self.stored && self.stored.observed_generation == generation;
+        // A time that moved with every look would be a write with every look.
+        if certain && !same {
+            let now =
+                self.now.round(jiff::TimestampRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Floor));
+            next.last_validated = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now.unwrap_or(self.now)));
+        }
+        Some((next, verdicts))
+    }
+
+    /// The secrets that were changed since it was looked at before.
+    #[must_use]
+    pub fn rotated(&self) -> Vec<&str> {
+        let (before, now) = &self.secrets;
+        let Some(before) = before else { return Vec::new() };
+        now.iter()
+            .filter(|(name, version)| before.get(*name).is_some_and(|old| old != *version))
+            .map(|(name, _)| name.as_str())
+            .collect()
+    }
+}
+
+fn resolved(zone: &ZoneResult) -> Option<ResolvedZone> {
+    let found = zone.found.as_ref().ok()?;
+    Some(ResolvedZone {
+        name: zone.name.clone(),
+        zone_id: found.place.zone.to_string(),
+        domain_id: found.place.domain.as_ref().map(ToString::to_string).unwrap_or_default(),
+        network_id: found.network.clone(),
+        network_type: found.network_type.clone(),
+    })
+}

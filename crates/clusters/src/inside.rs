@@ -1,0 +1,156 @@
+//! What is seen of the network plugin inside of a cluster, and how it is put there.
+
+use api::key::ObjectKey;
+use api::names::clusters::{FIELD_MANAGER, MANAGED_LABEL, ON};
+use kit::kinds::Kind;
+use kit::write::{self, Target, Writer};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::Value;
+
+use crate::cni::Seen;
+use crate::manifest::{self, AGENT, NAMESPACE, OPERATOR, SETTINGS, word};
+
+/// What is seen of the plugin in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// The plugin, if it is ours.
+    pub seen: Option<Seen>,
+    /// Whether something of the check before an upgrade is there.
+    pub check: bool,
+}
+
+fn resource(object: &Value) -> ApiResource {
+    let version = word(object, "/apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, word(object, "/kind")))
+}
+
+async fn fetch(client: &Client, api_version: &str, kind: &str, name: &str) -> Result<Option<Value>, kube::Error> {
+    let named = serde_json::json!({"apiVersion": api_version, "kind": kind});
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource(&named));
+    let found = api.get_opt(name).await?;
+    Ok(found.and_then(|object| serde_json::to_value(object).ok()))
+}
+
+fn number(object: &Value, at: &str) -> i64 {
+    object.pointer(at).and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn agent_ready(agent: &Value) -> bool {
+    let current = number(agent, "/status/observedGeneration") >= number(agent, "/metadata/generation");
+    let wanted = number(agent, "/status/desiredNumberScheduled");
+    current
+        && number(agent, "/status/numberReady") >= wanted
+        && number(agent, "/status/updatedNumberScheduled") >= wanted
+}
+
+/// Looks at the plugin. `check` holds the objects of the check before an upgrade, `known` every image of any bundle.
+///
+/// # Errors
+/// When the cluster does not say.
+pub async fn look(client: &Client, check: &[Value], known: &[String]) -> Result<Sight, kube::Error> {
+    let agent = fetch(client, "apps/v1", "DaemonSet", AGENT).await?;
+    let operator = fetch(client, "apps/v1", "Deployment", OPERATOR).await?;
+    let settings = fetch(client, "v1", "ConfigMap", SETTINGS).await?;
+    let mut passed = true;
+    let (mut found, mut asked) = (0, 0);
+    for object in check {
+        let (kind, name) = (word(object, "/kind"), word(object, "/metadata/name"));
+        if kind != "DaemonSet" && kind != "Deployment" {
+            continue;
+        }
+        asked += 1;
+        match fetch(client, "apps/v1", kind, name).await? {
+            None => passed = false,
+            Some(there) => {
+                found += 1;
+                let ready =
+                    number(&there, if kind == "DaemonSet" { "/status/numberReady" } else { "/status/readyReplicas" });
+                let wanted = match (kind, &agent) {
+                    ("DaemonSet", Some(agent)) => number(agent, "/status/numberReady"),
+                    ("DaemonSet", None) => 0,
+                    _ => number(&there, "/spec/replicas").max(1),
+                };
+                passed &= ready >= wanted;
+            }
+        }
+    }
+    let ours = |agent: &Value| {
+        let labelled = agent.pointer("/metadata/labels").and_then(|labels| labels.get(MANAGED_LABEL));
+        labelled.and_then(Value::as_str) == Some(ON)
+            || manifest::images(agent).iter().any(|image| known.contains(image))
+    };
+    let seen = agent.filter(ours).zip(operator).map(|(agent, operator)| Seen {
+        images: manifest::images(&agent).into_iter().collect(),
+        operator: manifest::images(&operator).into_iter().next().unwrap_or_default(),
+        ready: agent_ready(&agent),
+        // A bundle without a check has nothing to wait for; one that is there by half is applied again.
+        preflight: (found == asked).then_some(passed),
+        settings: settings.as_ref().map(manifest::settings).unwrap_or_default(),
+    });
+    Ok(Sight { seen, check: found > 0 })
+}
+
+fn target(object: &Value) -> Target {
+    let resource = resource(object);
+    let kind = Kind {
+        group: resource.group.clone(),
+        version: resource.version.clone(),
+        kind: resource.kind.clone(),
+        plural: resource.plural.clone(),
+    };
+    let name = word(object, "/metadata/name");
+    let key = match manifest::namespace(object) {
+        Some(namespace) => ObjectKey::namespaced(namespace, name),
+        None => ObjectKey::cluster_scoped(name),
+    };
+    Target { kind, key, uid: "".into() }
+}
+
+/// Applies objects in a cluster, in their order.
+///
+/// # Errors
+/// The first that is refused.
+pub async fn apply(client: &Client, room: &'static str, objects: &[Value]) -> Result<(), write::Error> {
+    let writer = Writer::with_manager(client.clone(), room, FIELD_MANAGER);
+    for object in objects {
+        writer.apply(&target(object), object.clone()).await?;
+    }
+    Ok(())
+}
+
+/// Removes the workloads of a manifest from a cluster; what they used is shared with the plugin itself.
+///
+/// # Errors
+/// The first that is refused.
+pub async fn remove(client: &Client, room: &'static str, objects: &[Value]) -> Result<(), RemoveError> {
+    let writer = Writer::with_manager(client.clone(), room, FIELD_MANAGER);
+    for object in objects.iter().filter(|object| ["DaemonSet", "Deployment"].contains(&word(object, "/kind"))) {
+        let mut target = target(object);
+        let namespace = target.key.namespace().unwrap_or(NAMESPACE).to_owned();
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource(object));
+        if let Some(found) = api.get_opt(target.key.name()).await? {
+            target.uid = found.metadata.uid.unwrap_or_default().into();
+            writer.delete(&target, None).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Why something could not be removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    /// It could not be read.
+    #[error("read what is to be removed")]
+    Read(#[source] Box<kube::Error>),
+    /// It was not deleted.
+    #[error(transparent)]
+    Write(#[from] write::Error),
+}
+
+impl From<kube::Error> for RemoveError {
+    fn from(error: kube::Error) -> Self {
+        Self::Read(Box::new(error))
+    }
+}

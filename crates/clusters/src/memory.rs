@@ -1,0 +1,84 @@
+//! What is remembered of a cluster between passes; nothing depends on it but how often something is looked at or said.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use kit::feed::Version;
+use tokio::time::Instant;
+
+/// Sentences that are remembered of one cluster.
+const TOLD: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+struct Memory {
+    wrote: Option<Version>,
+    verified: Option<(String, Instant)>,
+    told: Vec<String>,
+}
+
+/// What is remembered of all clusters.
+#[derive(Debug, Default)]
+pub struct Memories {
+    all: Mutex<BTreeMap<ObjectKey, Memory>>,
+}
+
+impl Memories {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Memory>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether generated objects are to be looked at: never yet, otherwise than before, or long ago.
+    #[must_use]
+    pub fn is_due(&self, key: &ObjectKey, signature: &str, now: Instant, period: Duration) -> bool {
+        let all = self.lock();
+        let verified = all.get(key).and_then(|memory| memory.verified.as_ref());
+        verified.is_none_or(|(seen, at)| seen != signature || now.saturating_duration_since(*at) >= period)
+    }
+
+    /// We wrote the cluster itself.
+    pub fn wrote(&self, key: &ObjectKey, version: &Version) {
+        self.lock().entry(key.clone()).or_default().wrote = Some(version.clone());
+    }
+
+    /// Whether we wrote a version that this one does not show.
+    #[must_use]
+    pub fn is_newer(&self, key: &ObjectKey, seen: &Version) -> bool {
+        let all = self.lock();
+        let wrote = all.get(key).and_then(|memory| memory.wrote.as_ref());
+        wrote.is_some_and(|wrote| wrote.uid == seen.uid && !seen.covers(wrote))
+    }
+
+    /// Generated objects were found as they should be.
+    pub fn verified(&self, key: &ObjectKey, signature: &str, now: Instant) {
+        self.lock().entry(key.clone()).or_default().verified = Some((signature.to_owned(), now));
+    }
+
+    /// Whether something was not said of this cluster lately.
+    #[must_use]
+    pub fn is_new(&self, key: &ObjectKey, sentence: &str) -> bool {
+        let mut all = self.lock();
+        let told = &mut all.entry(key.clone()).or_default().told;
+        if told.iter().any(|before| before == sentence) {
+            return false;
+        }
+        if told.len() >= TOLD {
+            told.remove(0);
+        }
+        told.push(sentence.to_owned());
+        true
+    }
+
+    /// Something else is said from now on; what was said may come back.
+    pub fn say_again(&self, key: &ObjectKey, starts: &str) {
+        if let Some(memory) = self.lock().get_mut(key) {
+            memory.told.retain(|sentence| !sentence.starts_with(starts));
+        }
+    }
+
+    /// The cluster is gone.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.lock().remove(key);
+    }
+}

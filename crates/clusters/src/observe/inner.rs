@@ -1,0 +1,160 @@
+//! What is seen inside of a cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::own::anywhere::CiliumBundle;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kit::doors::Closed;
+use kube::Api;
+use serde_json::Value;
+
+use crate::acs::Clouds;
+use crate::cni::{self, Next, Wanted};
+use crate::inside;
+use crate::manifest::{self, Overlay, SETTINGS};
+use crate::room::{Error, Keeper, read};
+use crate::snapshot::{Inside, Objects, Plugin, Snapshot};
+
+const MANIFEST: &str = "manifest.yaml";
+const CHECK: &str = "preflight.yaml";
+
+fn uri(image: Option<&api::own::anywhere::Image>) -> Option<&str> {
+    image.map(|image| image.uri.as_str()).filter(|uri| !uri.is_empty())
+}
+
+impl<C: Clouds> Keeper<C> {
+    /// How the network plugin of a cluster stands, and what would be applied.
+    pub(super) async fn look_inside(&self, s: &Snapshot) -> Result<Inside, Error> {
+        let bundle = match self.bundle(s).await? {
+            Ok(bundle) => bundle,
+            Err(why) => return Ok(Inside::Unusable(why)),
+        };
+        let namespace = self.config.system_namespace();
+        let entered = self.clients.enter(self.writer.client(), &s.key, namespace).await;
+        let entered = entered.map_err(read(|| format!("Secret {namespace}/{}-kubeconfig", s.key.name())))?;
+        let client = match entered {
+            Ok(client) => client,
+            Err(Closed::NoKubeconfig) => return Ok(Inside::NoKubeconfig),
+            Err(Closed::Unusable(why)) => return Ok(Inside::Unreachable(why)),
+        };
+        let known = self.known_images();
+        let sight = match inside::look(&client, &bundle.check, &known).await {
+            Ok(sight) => sight,
+            Err(error) => return Ok(Inside::Unreachable(kit::class::chain(&error))),
+        };
+        let mut sight = sight;
+        if let Some(seen) = &mut sight.seen {
+            // Settings that nobody chose here are not ours to judge.
+            let chosen = |key: &str| bundle.wanted.settings.iter().any(|(wanted, _)| wanted == key);
+            seen.settings.retain(|(key, _)| chosen(key));
+        }
+        let next = cni::next(sight.seen.as_ref(), &bundle.wanted);
+        let from = match &next {
+            Next::Upgrade { from: Some(minor) } => bundle.from.get(minor),
+            _ => None,
+        };
+        let objects = from.unwrap_or(&bundle.manifest);
+        Ok(Inside::Seen(Box::new(Plugin {
+            next,
+            check_left: sight.check,
+            installed: sight.seen.is_some(),
+            version: bundle.version.clone(),
+            objects: Objects(Arc::clone(objects)),
+            check: Objects(Arc::clone(&bundle.check)),
+        })))
+    }
+
+    /// Every image of the plugin that any bundle knows.
+    fn known_images(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for (_, bundles) in self.world.bundles.all() {
+            let cilium = bundles.spec.versions_bundles.iter().filter_map(|entry| entry.cilium.as_ref());
+            all.extend(cilium.filter_map(|cilium| uri(cilium.image.as_ref())).map(str::to_owned));
+        }
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// The plugin that the bundle of a cluster has for its version.
+    async fn bundle(&self, s: &Snapshot) -> Result<Result<Bundle, String>, Error> {
+        let spec = &s.cluster.object.spec;
+        let entry = s.bundles.as_ref().ok().and_then(|bundles| bundles.spec.entry(&spec.kubernetes_version));
+        let Some(cilium) = entry.and_then(|entry| entry.cilium.as_ref()) else {
+            let told = format!("unsupported CNI: the bundle has no Cilium for Kubernetes {}", spec.kubernetes_version);
+            return Ok(Err(told));
+        };
+        let Some(map) = cilium.manifest_config_map_ref.as_ref().filter(|map| !map.name.is_empty()) else {
+            return Ok(Err("the bundle names no manifest of Cilium".to_owned()));
+        };
+        let system = self.config.system_namespace();
+        let namespace = if map.namespace.is_empty() { system } else { &map.namespace };
+        let maps: Api<ConfigMap> = Api::namespaced(self.writer.client().clone(), namespace);
+        let found = maps.get_opt(&map.name).await;
+        let found = found.map_err(read(|| format!("ConfigMap {namespace}/{}", map.name)))?;
+        let Some(data) = found.and_then(|map| map.data) else {
+            return Ok(Err(format!("ConfigMap {namespace}/{} not found", map.name)));
+        };
+        let overlay = Overlay::of(spec, &self.config.settings.core_registry);
+        let told = |why: String| format!("ConfigMap {namespace}/{}: {why}", map.name);
+        Ok(Bundle::of(cilium, &data, &overlay, s.cluster.had_cni()).map_err(told))
+    }
+}
+
+/// The plugin as a cluster is to have it.
+struct Bundle {
+    version: String,
+    wanted: Wanted,
+    manifest: Arc<Vec<Value>>,
+    /// Manifests for an upgrade from a minor version.
+    from: BTreeMap<String, Arc<Vec<Value>>>,
+    check: Arc<Vec<Value>>,
+}
+
+impl Bundle {
+    fn of(
+        cilium: &CiliumBundle,
+        data: &BTreeMap<String, String>,
+        overlay: &Overlay<'_>,
+        installed_once: bool,
+    ) -> Result<Self, String> {
+        let lacks = |what: &str| format!("the bundle names no {what} of Cilium");
+        let image = overlay.image(uri(cilium.image.as_ref()).ok_or_else(|| lacks("image"))?);
+        let operator = overlay.image(uri(cilium.operator_image.as_ref()).ok_or_else(|| lacks("operator image"))?);
+        let objects = |key: &str, text: &str| -> Result<Vec<Value>, String> {
+            let read = manifest::read(key, text).map_err(|error| error.to_string())?;
+            Ok(manifest::overlay(read, overlay))
+        };
+        let text = data.get(MANIFEST).ok_or_else(|| format!("key {MANIFEST} missing"))?;
+        let whole = objects(MANIFEST, text)?;
+        manifest::fits(MANIFEST, &whole, &image, &operator).map_err(|error| error.to_string())?;
+        let check = data.get(CHECK).map(|text| manifest::read(CHECK, text)).transpose();
+        let check = check.map_err(|error| error.to_string())?.unwrap_or_default();
+        let check = manifest::overlay(check, &Overlay { cilium: overlay.cilium, ..*overlay });
+        let check = check.into_iter().filter(|object| manifest::word(object, "/kind") != "NetworkPolicy").collect();
+        let mut from = BTreeMap::new();
+        for (key, text) in data {
+            let minor = key.strip_prefix("manifest-from-").and_then(|rest| rest.strip_suffix(".yaml"));
+            if let Some(minor) = minor {
+                let read = objects(key, text)?;
+                manifest::fits(key, &read, &image, &operator).map_err(|error| error.to_string())?;
+                from.insert(minor.to_owned(), Arc::new(read));
+            }
+        }
+        let settings = manifest::find(&whole, "ConfigMap", SETTINGS).map(manifest::settings).unwrap_or_default();
+        Ok(Self {
+            version: cilium.version.clone(),
+            wanted: Wanted {
+                image,
+                operator,
+                settings,
+                skip_upgrade: overlay.cilium.skip_upgrade == Some(true),
+                installed_once,
+            },
+            manifest: Arc::new(whole),
+            from,
+            check: Arc::new(check),
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! The room: keeps clusters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use api::reasons::clusters::Reason;
+use jiff::Timestamp;
+use kit::class::{Class, Classify};
+use kit::clock::Clock;
+use kit::conditions::Transition;
+use kit::doors::Clients;
+use kit::events::Events;
+use kit::feed::Version;
+use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
+use kit::write::{self, Writer};
+
+use crate::acs::{Clouds, Shelf};
+use crate::admit::Terms;
+use crate::conditions::info;
+use crate::config::Config;
+use crate::decide::{self, Step, Told};
+use crate::facts::World;
+use crate::memory::Memories;
+use crate::metrics::ClustersMetrics;
+use crate::phase::Failure;
+use crate::probe::Probe;
+use crate::snapshot::{Reported, Snapshot};
+use crate::{guard, status};
+
+/// Why a pass could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The index does not show our own last write yet.
+    #[error("the index is behind our own write")]
+    Behind,
+    /// An object is not what was decided on any more.
+    #[error("{0} has changed meanwhile")]
+    Moved(String),
+    /// Something could not be read.
+    #[error("read {what}")]
+    Read {
+        /// What.
+        what: String,
+        /// Why.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// Something could not be written.
+    #[error(transparent)]
+    Write(#[from] write::Error),
+    /// Something outside could not be asked.
+    #[error("{message}")]
+    Outside {
+        /// What.
+        message: String,
+        /// How long to wait at least.
+        at_least: Option<Duration>,
+    },
+    /// Something could not be deleted; everything else was.
+    #[error("{0}")]
+    Deletions(String),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Behind | Self::Moved(_) => Class::Stale,
+            Self::Read { source, .. } => match source.class() {
+                // What is asked for by name may be there later; that it is not is no race.
+                Class::Terminal | Class::Stale => Class::Transient { at_least: None },
+                class => class,
+            },
+            Self::Write(error) => match error.class() {
+                // What others refuse they may take later, and nothing announces it.
+                Class::Terminal => Class::Transient { at_least: None },
+                class => class,
+            },
+            Self::Outside { at_least, .. } => Class::Transient { at_least: *at_least },
+            Self::Deletions(_) => Class::Transient { at_least: None },
+        }
+    }
+}
+
+impl From<crate::facts::Behind> for Error {
+    fn from(_: crate::facts::Behind) -> Self {
+        Self::Behind
+    }
+}
+
+pub(crate) fn read(what: impl FnOnce() -> String) -> impl FnOnce(kube::Error) -> Error {
+    move |source| Error::Read { what: what(), source: Box::new(source) }
+}
+
+/// The room.
+pub struct Keeper<C: Clouds> {
+    pub(crate) world: World,
+    pub(crate) config: Arc<Config>,
+    pub(crate) shelf: Arc<Shelf<C>>,
+    pub(crate) clients: Clients,
+    pub(crate) probe: Arc<dyn Probe>,
+    /// Writes what is ours.
+    pub(crate) writer: Writer,
+    /// Writes what is generated.
+    pub(crate) generator: Writer,
+    pub(crate) events: Events,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: ClustersMetrics,
+    pub(crate) memories: Memories,
+}
+
+impl<C: Clouds> Keeper<C> {
+    pub(crate) fn terms(&self) -> Terms {
+        terms(&self.config, &self.world)
+    }
+
+    /// Remembers our own write of a cluster.
+    pub(crate) fn note(&self, key: &ObjectKey, version: &Version) {
+        self.world.clusters.wrote(key, version);
+        self.memories.wrote(key, version);
+    }
+}
+
+/// How words about the inside of a cluster begin.
+pub(crate) const INSIDE: &str = "inside of the cluster: ";
+
+/// A write that was refused for what it says, in words for the owner of the cluster.
+fn refusal(error: &write::Error) -> Option<Failure> {
+    let write::Error::Refused { target, source, .. } = error else { return None };
+    let kube::Error::Api(status) = source.as_ref() else { return None };
+    let told = matches!(status.code, 400 | 403 | 422);
+    let message = decide::cut(&format!("{target} was refused: {}", status.message));
+    told.then_some(Failure { reason: Reason::ClusterInvalid, message })
+}
+
+/// What is admitted.
+#[must_use]
+pub fn terms(config: &Config, world: &World) -> Terms {
+    Terms { newest: config.newest.limit(world.provider_version().as_deref()), extra_args: config.extra_args }
+}
+
+impl<C: Clouds> Room for Keeper<C> {
+    const NAME: &'static str = "clusters";
+    type Key = ObjectKey;
+    type Snapshot = Snapshot;
+    type Step = Step;
+    type Status = Reported;
+    type Error = Error;
+
+    async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
+        self.gather(key, now).await
+    }
+
+    fn decide(&self, snapshot: &Snapshot) -> Vec<Step> {
+        decide::decide(snapshot)
+    }
+
+    fn guard(&self, snapshot: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
+        guard::guard(snapshot, plan)
+    }
+
+    async fn apply(&self, snapshot: &Snapshot, step: Step) -> Result<Flow, Error> {
+        self.carry_out(snapshot, step).await
+    }
+
+    fn report<'s>(&self, s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<Report<'s, Reported>> {
+        let mut thought = decide::think(s).ok()?;
+        if let Some((phase, outcome)) = &thought.ended {
+            self.metrics.phase(*phase, outcome);
+        }
+        if !status::remains(s, &thought) {
+            return None;
+        }
+        match trouble {
+            Some(Trouble::Failed(Error::Write(error))) => {
+                if let Some(failure) = refusal(error) {
+                    thought.failure = Told::Set(failure);
+                }
+            }
+            Some(Trouble::Failed(Error::Outside { message, .. })) if message.starts_with(INSIDE) => {
+                let trouble = info(Reason::DefaultCNIUpgradeInProgress, decide::cut(message));
+                thought.network = Some(Err(trouble));
+            }
+            _ => {}
+        }
+        Some(Report {
+            target: s.target.clone(),
+            generation: s.cluster.generation(),
+            stored: &s.stored,
+            next: status::status(s, &thought, trouble.is_some()),
+            based_on: None,
+            verdicts: Vec::new(),
+        })
+    }
+
+    fn event(&self, _: &Transition) -> Option<Notice> {
+        None
+    }
+
+    fn wrote(&self, key: &ObjectKey, version: &Version) {
+        self.note(key, version);
+    }
+}

@@ -1,0 +1,260 @@
+//! What changes do: which machines are replaced, in which order, and that nothing else happens.
+
+use serde_json::{Value, json};
+use sim::server::Server;
+
+use crate::site::*;
+
+fn template_of(server: &Server, group: &str) -> String {
+    let group = server.get(GROUPS, SYSTEM, group).unwrap();
+    group["spec"]["template"]["spec"]["infrastructureRef"]["name"].as_str().unwrap().to_owned()
+}
+
+fn group(name: &str, count: i64, machine: &str) -> Value {
+    json!({"name": name, "count": count, "machineGroupRef": {"kind": "CloudStackMachineConfig", "name": machine}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_goes_through_the_control_plane_the_network_and_then_the_workers() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let before = server.revision();
+    let inner = site.inside.revision();
+    change(&server, MACHINES, "m", |object| object["spec"]["template"] = json!({"name": "kube-1.32"}));
+    change(&server, CLUSTERS, "prod", |object| {
+        object["spec"]["kubernetesVersion"] = json!("1.32");
+        object["spec"]["bundlesRef"] = reference(8);
+    });
+    ready(&server, "prod").await;
+    let wanted = "v1.32.4-eks-1-32-8";
+    let first = |resource: &str, at: &str| {
+        let changes = server.changes(before);
+        let found = changes.iter().find(|(key, _, _, object)| {
+            key.resource == resource && object.pointer(at).and_then(Value::as_str) == Some(wanted)
+        });
+        found.map(|(_, revision, ..)| *revision).unwrap_or_else(|| panic!("{resource} never had {wanted}"))
+    };
+    let asked = first(PLANES, "/spec/version");
+    let there = first(PLANES, "/status/version");
+    let workers = first(GROUPS, "/spec/template/spec/version");
+    assert!(asked < there && there < workers, "{asked} {there} {workers}");
+    let inside: Vec<String> = site
+        .inside
+        .changes(inner)
+        .iter()
+        .filter(|(key, _, gone, _)| !gone && key.resource == "daemonsets.apps")
+        .map(|(key, ..)| key.name.clone())
+        .collect();
+    let check = inside.iter().position(|name| name == "cilium-pre-flight-check").unwrap();
+    assert!(inside[check..].iter().any(|name| name == "cilium"), "the check comes before the upgrade: {inside:?}");
+    assert!(site.inside.get("daemonsets.apps", "kube-system", "cilium-pre-flight-check").is_none());
+    let agent = site.inside.get("daemonsets.apps", "kube-system", "cilium").unwrap();
+    assert_eq!(agent["spec"]["template"]["spec"]["containers"][0]["image"], "images.example/cilium:v1.17.1");
+    let told = events(&server, "prod");
+    assert!(told.contains(&"CNIUpgraded".to_owned()) && told.contains(&"TemplateReplaced".to_owned()), "{told:?}");
+    assert_eq!(server.get(CLUSTERS, NS, "prod").unwrap()["status"]["cni"]["version"], "v1.17.1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_scale_and_replace_nothing() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let templates = server.list(TEMPLATES, SYSTEM).len() + server.list(CONFIGS, SYSTEM).len();
+    change(&server, CLUSTERS, "prod", |object| {
+        object["spec"]["controlPlaneConfiguration"]["count"] = json!(5);
+        object["spec"]["workerNodeGroupConfigurations"][0]["count"] = json!(4);
+    });
+    ready(&server, "prod").await;
+    assert_eq!(server.get(PLANES, SYSTEM, "prod").unwrap()["spec"]["replicas"], 5);
+    assert_eq!(server.get(GROUPS, SYSTEM, "prod-md-0").unwrap()["spec"]["replicas"], 4);
+    assert_eq!(server.list(TEMPLATES, SYSTEM).len() + server.list(CONFIGS, SYSTEM).len(), templates);
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_come_and_go_with_all_that_is_theirs() {
+    let (server, site) = world();
+    apply(&server, &site);
+    server.put(machine("large", "kube-1.31", "Large Instance")).unwrap();
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let old = template_of(&server, "prod-md-0");
+    change(&server, CLUSTERS, "prod", |object| {
+        let groups = &mut object["spec"]["workerNodeGroupConfigurations"];
+        *groups = json!([group("md-0", 2, "m"), group("more", 1, "large")]);
+    });
+    ready(&server, "prod").await;
+    assert!(server.get(CHECKS, SYSTEM, "prod-more-worker-unhealthy").is_some());
+    assert_eq!(template_of(&server, "prod-md-0"), old, "another group replaces nothing here");
+    let foreign = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment",
+        "metadata": {"name": "theirs", "namespace": SYSTEM, "labels": {"cluster.x-k8s.io/cluster-name": "prod"}},
+        "spec": {"clusterName": "prod", "template": {"spec": {"infrastructureRef": {"name": old},
+            "bootstrap": {"configRef": {"name": server.list(CONFIGS, SYSTEM)[0]["metadata"]["name"]}}}}}});
+    server.put(foreign).unwrap();
+    let mut templates = generated(&server);
+    templates.retain(|name| name.contains("Template prod-more"));
+    assert_eq!(templates.len(), 2);
+    change(&server, CLUSTERS, "prod", |object| {
+        object["spec"]["workerNodeGroupConfigurations"] = json!([group("md-0", 2, "m")]);
+    });
+    ready(&server, "prod").await;
+    assert!(server.get(GROUPS, SYSTEM, "prod-more").is_none());
+    assert!(server.get(CHECKS, SYSTEM, "prod-more-worker-unhealthy").is_none());
+    assert!(server.get(GROUPS, SYSTEM, "theirs").is_some(), "what others made is left alone");
+    let told = events(&server, "prod");
+    assert!(
+        told.contains(&"WorkerGroupDeleted".to_owned()) && told.contains(&"ForeignMachineDeployment".to_owned()),
+        "{told:?}"
+    );
+    pass(3_600).await;
+    assert!(!generated(&server).iter().any(|name| name.contains("Template prod-more")), "{:?}", generated(&server));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_offering_replaces_the_machines_of_its_roles_and_going_back_finds_the_first_template() {
+    let (server, site) = world();
+    apply(&server, &site);
+    server.put(machine("w", "kube-1.31", "Medium Instance")).unwrap();
+    change(&server, CLUSTERS, "prod", |object| {
+        object["spec"]["workerNodeGroupConfigurations"] = json!([group("md-0", 2, "w"), group("md-1", 1, "m")]);
+    });
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let (first, other) = (template_of(&server, "prod-md-0"), template_of(&server, "prod-md-1"));
+    let plane = server.get(PLANES, SYSTEM, "prod").unwrap();
+    let offer = |name: &'static str| {
+        change(&server, MACHINES, "w", |object| object["spec"]["computeOffering"] = json!({"name": name}));
+    };
+    offer("Large Instance");
+    assert!(server.wait_until(LIMIT, |server| template_of(server, "prod-md-0") != first).await);
+    ready(&server, "prod").await;
+    assert_eq!(template_of(&server, "prod-md-1"), other);
+    let same = server.get(PLANES, SYSTEM, "prod").unwrap();
+    assert_eq!(same["metadata"]["generation"], plane["metadata"]["generation"], "the control plane is not touched");
+    offer("Medium Instance");
+    assert!(server.wait_until(LIMIT, |server| template_of(server, "prod-md-0") == first).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn autoscaling_takes_the_number_out_of_our_hands() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    change(&server, CLUSTERS, "prod", |object| {
+        object["spec"]["workerNodeGroupConfigurations"][0]["autoscalingConfiguration"] =
+            json!({"minCount": 1, "maxCount": 5});
+    });
+    ready(&server, "prod").await;
+    let group = server.get(GROUPS, SYSTEM, "prod-md-0").unwrap();
+    assert!(group["spec"]["replicas"].is_null());
+    assert_eq!(group["metadata"]["annotations"]["cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"], "5");
+    server.edit(GROUPS, SYSTEM, "prod-md-0", |group| group["spec"]["replicas"] = json!(4)).unwrap();
+    pass(1_300).await;
+    assert_eq!(server.get(GROUPS, SYSTEM, "prod-md-0").unwrap()["spec"]["replicas"], 4, "it is the autoscaler's");
+    assert!(is_ready(&server, "prod"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_changes_of_generated_objects_is_set_back() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    server.edit(GROUPS, SYSTEM, "prod-md-0", |group| group["spec"]["replicas"] = json!(9)).unwrap();
+    let back =
+        server.wait_until(LIMIT, |server| server.get(GROUPS, SYSTEM, "prod-md-0").unwrap()["spec"]["replicas"] == 2);
+    assert!(back.await);
+    server.delete(CHECKS, SYSTEM, "prod-kcp-unhealthy");
+    assert!(server.wait_until(LIMIT, |server| server.get(CHECKS, SYSTEM, "prod-kcp-unhealthy").is_some()).await);
+    site.inside.delete("daemonsets.apps", "kube-system", "cilium");
+    let installed =
+        site.inside.wait_until(LIMIT, |inside| inside.get("daemonsets.apps", "kube-system", "cilium").is_some());
+    assert!(installed.await, "at the next look");
+    assert!(events(&server, "prod").contains(&"DriftRepaired".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_of_the_network_plugin_are_applied_and_skipped_when_asked() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let policy = |site: &Site| {
+        site.inside.get("configmaps", "kube-system", "cilium-config").unwrap()["data"]["enable-policy"].clone()
+    };
+    let started = |site: &Site| {
+        let agent = site.inside.get("daemonsets.apps", "kube-system", "cilium").unwrap();
+        agent["spec"]["template"]["metadata"]["annotations"]["clusters.berth.dev/settings-hash"].clone()
+    };
+    let before = started(&site);
+    change(&server, CLUSTERS, "prod", |object| {
+        object["spec"]["clusterNetwork"]["cniConfig"]["cilium"] = json!({"policyEnforcementMode": "always"});
+    });
+    ready(&server, "prod").await;
+    assert_eq!(policy(&site), "always");
+    assert_ne!(started(&site), before, "pods start anew with other settings");
+    assert!(site.inside.get("networkpolicies.networking.k8s.io", "kube-system", "allow-all-ingress-egress").is_some());
+    change(&server, CLUSTERS, "prod", |object| {
+        object["spec"]["clusterNetwork"]["cniConfig"]["cilium"] = json!({"skipUpgrade": true});
+        object["spec"]["bundlesRef"] = reference(8);
+    });
+    ready(&server, "prod").await;
+    let (state, reason, _) = condition(&server, "prod", "DefaultCNIConfigured");
+    assert_eq!((state.as_str(), reason.as_str()), ("False", "SkipUpgradesForDefaultCNIConfigured"));
+    assert_eq!(policy(&site), "always", "nothing is touched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_of_the_management_cluster_replaces_no_machine() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let version = |server: &Server| server.get(PLANES, SYSTEM, "prod").unwrap()["spec"]["version"].clone();
+    let before = version(&server);
+    change(&server, CLUSTERS, "mgmt", |object| object["spec"]["bundlesRef"] = reference(8));
+    pass(1_300).await;
+    assert_eq!(version(&server), before);
+    drop(process);
+    let _process = site.start(&server, site.config());
+    pass(1_300).await;
+    change(&server, CLUSTERS, "prod", |object| {
+        object["spec"]["workerNodeGroupConfigurations"][0]["count"] = json!(3);
+    });
+    ready(&server, "prod").await;
+    assert_eq!(version(&server), before, "another number is no other version");
+    assert_eq!(server.get(CLUSTERS, NS, "prod").unwrap()["status"]["resolvedBundles"]["number"], 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_others_add_to_the_network_plugin_are_theirs() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    site.inside
+        .edit("configmaps", "kube-system", "cilium-config", |map| map["data"]["tunnel"] = json!("geneve"))
+        .unwrap();
+    pass(30).await;
+    let effects = site.inside.effects();
+    pass(3_600).await;
+    assert_eq!(site.inside.effects(), effects, "nobody runs in circles");
+    assert!(is_ready(&server, "prod"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_is_gone_comes_back_as_it_was() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let before = server.get(PLANES, SYSTEM, "prod").unwrap()["spec"]["version"].clone();
+    change(&server, CLUSTERS, "mgmt", |object| object["spec"]["bundlesRef"] = reference(8));
+    server.delete(PLANES, SYSTEM, "prod");
+    assert!(server.wait_until(LIMIT, |server| server.get(PLANES, SYSTEM, "prod").is_some()).await);
+    assert_eq!(server.get(PLANES, SYSTEM, "prod").unwrap()["spec"]["version"], before);
+}

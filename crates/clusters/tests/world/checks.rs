@@ -1,0 +1,242 @@
+//! What is checked before anything is made, and told.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value, json};
+use sim::cloudstack::world::faults::Fault;
+
+use crate::site::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_datacenter_is_told_with_every_zone_and_blocks_only_what_is_new() {
+    let (server, site) = world();
+    apply(&server, &site);
+    change(&server, DATACENTERS, "dc", |object| {
+        let zones = object["spec"]["availabilityZones"].as_array_mut().unwrap();
+        let mut off = zones[0].clone();
+        off["name"] = json!("az-2");
+        off["zone"] = json!({"name": "zone-off", "network": {"name": "shared"}});
+        let mut none = zones[0].clone();
+        none["name"] = json!("az-3");
+        none["zone"] = json!({"name": "nowhere", "network": {"name": "shared"}});
+        zones.extend([off, none]);
+    });
+    let _process = site.start(&server, site.config());
+    let message = fails(&server, "prod", "DatacenterConfigInvalid").await;
+    for part in [
+        "availability zone \"az-2\": zone \"zone-off\" is disabled",
+        "availability zone \"az-3\": zone \"nowhere\" not found",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(message.starts_with("CloudStackDatacenterConfig dc is invalid: "), "{message}");
+    let datacenter = server.get(DATACENTERS, NS, "dc").unwrap();
+    assert_eq!(datacenter["status"]["specValid"], false);
+    assert_eq!(found(&datacenter, "Valid").1, "ValidationFailed");
+    assert_eq!(found(&datacenter, "CredentialsValid").0, "True");
+    assert_eq!(generated(&server), Vec::<String>::new());
+    let told = events(&server, "prod");
+    assert_eq!(told, ["ValidationFailed"], "once");
+    change(&server, DATACENTERS, "dc", |object| {
+        object["spec"]["availabilityZones"].as_array_mut().unwrap().truncate(1);
+    });
+    ready(&server, "prod").await;
+    // A broken edit of a running cluster's datacenter touches nothing.
+    let plane = server.get(PLANES, SYSTEM, "prod").unwrap();
+    change(&server, DATACENTERS, "dc", |object| {
+        object["spec"]["availabilityZones"][0]["zone"]["name"] = json!("nowhere")
+    });
+    fails(&server, "prod", "DatacenterConfigInvalid").await;
+    assert_eq!(server.get(PLANES, SYSTEM, "prod").unwrap()["metadata"]["generation"], plane["metadata"]["generation"]);
+    assert_eq!(condition(&server, "prod", "ControlPlaneReady").0, "True", "machines are told as they are");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotated_credentials_are_used_at_once() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    site.acs.rotate("admin", "another-key", "canary-secret");
+    pass(1_300).await;
+    let datacenter = server.get(DATACENTERS, NS, "dc").unwrap();
+    assert_eq!(
+        (&datacenter["status"]["specValid"], found(&datacenter, "CredentialsValid").1.as_str()),
+        (&json!(false), "CredentialsInvalid")
+    );
+    server.put(secret("global", &site.acs.endpoint, "another-key", "canary-secret")).unwrap();
+    let valid = server.wait_until(std::time::Duration::from_secs(5), |server| {
+        server.get(DATACENTERS, NS, "dc").unwrap()["status"]["specValid"] == true
+    });
+    assert!(valid.await, "{:#}", server.get(DATACENTERS, NS, "dc").unwrap()["status"]);
+    pass(30).await;
+    assert!(is_ready(&server, "prod"));
+    assert!(events(&server, "dc").contains(&"CredentialsRotated".to_owned()));
+    let everything: Vec<Value> =
+        server.objects().into_iter().filter(|(key, _)| key.resource != "secrets").map(|(_, object)| object).collect();
+    assert!(!serde_json::to_string(&everything).unwrap().contains("canary"), "no secret is ever told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn broken_secrets_are_named_by_their_key() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    for (change, said) in [
+        (json!({"secret-key": "canary\n"}), "secret eksa-system/global: key secret-key has surrounding whitespace"),
+        (json!({"verify-ssl": "maybe"}), "secret eksa-system/global: key verify-ssl must be true or false"),
+        (
+            json!({"api-url": "http://127.0.0.1:1/other"}),
+            "differs from api-url http://127.0.0.1:1/other of secret global",
+        ),
+    ] {
+        let mut object = secret("global", &site.acs.endpoint, &site.acs.api_key, &site.acs.secret_key);
+        for (key, value) in change.as_object().unwrap() {
+            object["stringData"][key] = value.clone();
+        }
+        server.put(object).unwrap();
+        let told = server.wait_until(LIMIT, |server| failure(server, "prod").1.contains(said)).await;
+        assert!(told, "{said}: {:?}", failure(&server, "prod"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn machine_configurations_are_checked_in_every_zone_and_told_on_themselves() {
+    let (server, site) = world();
+    server.put(datacenter(&site, "dc")).unwrap();
+    server.put(cluster("prod")).unwrap();
+    server.put(machine("m", "kube-1.32", "Nothing")).unwrap();
+    let _process = site.start(&server, site.config());
+    let message = fails(&server, "prod", "MachineConfigInvalid").await;
+    assert_eq!(message, "machine config m, availability zone \"az-1\": compute offering \"Nothing\" not found");
+    let object = server.get(MACHINES, NS, "m").unwrap();
+    assert_eq!(object["status"]["specValid"], false);
+    assert_eq!(object["status"]["failureMessage"], format!("{NS}/prod: {message}"));
+    change(&server, MACHINES, "m", |object| object["spec"]["computeOffering"] = json!({"name": "Medium Instance"}));
+    let said = "machine config m: template \"kube-1.32\" does not name Kubernetes 1.31";
+    assert!(
+        server.wait_until(LIMIT, |server| failure(server, "prod").1 == said).await,
+        "{:?}",
+        failure(&server, "prod")
+    );
+    assert_eq!(generated(&server), Vec::<String>::new());
+    change(&server, MACHINES, "m", |object| object["spec"]["template"] = json!({"name": "kube-1.31"}));
+    ready(&server, "prod").await;
+    let object = server.get(MACHINES, NS, "m").unwrap();
+    assert_eq!((&object["status"]["specValid"], &object["status"]["failureMessage"]), (&json!(true), &Value::Null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_somebody_has_is_not_used() {
+    let (server, site) = world();
+    apply(&server, &site);
+    site.ground.found.store(1, Ordering::SeqCst);
+    let _process = site.start(&server, site.config());
+    let message = fails(&server, "prod", "UnavailableControlPlaneIP").await;
+    assert_eq!(message, "endpoint 172.16.0.5:6443 already answers");
+    assert_eq!(site.acs.calls("listTemplates"), 0, "what costs something comes later");
+    site.ground.found.store(0, Ordering::SeqCst);
+    ready(&server, "prod").await;
+    let mut other = cluster("other");
+    other["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = json!("172.16.0.5:7443");
+    server.put(other).unwrap();
+    let message = fails(&server, "other", "UnavailableControlPlaneIP").await;
+    assert_eq!(message, format!("endpoint 172.16.0.5 already used by cluster {NS}/prod"));
+    let skip = "anywhere.eks.amazonaws.com/skip-ip-check";
+    change(&server, CLUSTERS, "other", |object| object["metadata"]["annotations"] = json!({skip: "true"}));
+    ready(&server, "other").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_to_be_put_right_is_told_in_its_own_words() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    server.namespace("other");
+    let mut twin = cluster("prod");
+    twin["metadata"]["namespace"] = json!("other");
+    for mut child in [datacenter(&site, "dc"), machine("m", "kube-1.31", "Medium Instance")] {
+        child["metadata"]["namespace"] = json!("other");
+        server.put(child).unwrap();
+    }
+    server.put(twin).unwrap();
+    let told = |name: &str| {
+        let object = server.get(CLUSTERS, "other", name).unwrap_or_default();
+        object["status"]["failureMessage"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(
+        server.wait_until(LIMIT, |_| told("prod") == format!("name already used by {NS}/prod")).await,
+        "{}",
+        told("prod")
+    );
+    let mut lost = cluster("lost");
+    lost["spec"]["managementCluster"]["name"] = json!("nobody");
+    lost["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = json!("172.16.0.9");
+    server.put(lost).unwrap();
+    assert_eq!(fails(&server, "lost", "ManagementClusterRefInvalid").await, "management cluster nobody not found");
+    change(&server, CLUSTERS, "lost", |object| {
+        object["spec"]["managementCluster"]["name"] = json!("mgmt");
+        object["spec"]["bundlesRef"] = reference(9);
+    });
+    assert_eq!(fails(&server, "lost", "BundleNotFoundForCluster").await, "Bundles eksa-system/bundles-9 not found");
+    let mut nine = bundles(9, "v1.16.5");
+    nine["spec"]["versionsBundles"].as_array_mut().unwrap().truncate(1);
+    server.put(nine).unwrap();
+    let said = "Bundles bundles-9 has no entry for Kubernetes 1.31 (has 1.30)";
+    assert!(server.wait_until(LIMIT, |server| failure(server, "lost").1 == said).await);
+    server.put(bundles(9, "v1.16.5")).unwrap();
+    ready(&server, "lost").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_equal_clusters_cost_the_calls_of_one() {
+    let calls = |clusters: usize| async move {
+        let (server, site) = world();
+        server.put(datacenter(&site, "dc")).unwrap();
+        server.put(machine("m", "kube-1.31", "Medium Instance")).unwrap();
+        for number in 0..clusters {
+            let mut one = cluster(&format!("c{number}"));
+            one["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = json!(format!("172.16.1.{number}"));
+            server.put(one).unwrap();
+        }
+        let _process = site.start(&server, site.config());
+        let done = server
+            .wait_until(LIMIT, |server| {
+                (0..clusters).all(|number| server.get(CAPI, SYSTEM, &format!("c{number}")).is_some())
+            })
+            .await;
+        assert!(done);
+        site.acs.log().len()
+    };
+    let (one, many) = (calls(1).await, calls(100).await);
+    assert!(many * 10 <= one * 12, "one cluster costs {one} calls, a hundred {many}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_cloudstack_a_valid_datacenter_stays_valid_and_a_new_one_waits() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    site.acs.script(Fault::refuse("*", 503, "the server is starting").forever());
+    server.put(datacenter(&site, "new")).unwrap();
+    pass(1_500).await;
+    let old = server.get(DATACENTERS, NS, "dc").unwrap();
+    assert_eq!(
+        (&old["status"]["specValid"], found(&old, "EndpointReachable").1.as_str()),
+        (&json!(true), "EndpointUnreachable")
+    );
+    assert_eq!(found(&old, "Valid").0, "True");
+    let new = server.get(DATACENTERS, NS, "new").unwrap();
+    assert_eq!(new["status"]["specValid"], false);
+    let said = new["status"]["failureMessage"].as_str().unwrap();
+    assert!(said.starts_with("CloudStack API not reachable: "), "{said}");
+    assert!(is_ready(&server, "prod"));
+    site.acs.clear_script();
+    assert!(
+        server
+            .wait_until(LIMIT, |server| server.get(DATACENTERS, NS, "new").unwrap()["status"]["specValid"] == true)
+            .await
+    );
+}
