@@ -11,13 +11,13 @@ mod placement;
 mod tags;
 mod unbuilt;
 
-use api::meta::ObjectMeta;
-use api::names::WATCH_FILTER_LABEL;
+use api::names::HOSTS_PREFIX;
 use api::names::hosts::TOPOLOGY_DRY_RUN_ANNOTATION;
-use api::own::{AWSMachine, AWSMachineSpec, AWSMachineTemplate};
+use api::own::{AWSMachine, AWSMachineSpec, AWSMachineTemplate, AWSMachineTemplateResource};
 use kit::admission::{Admission, Duty, FieldError, FieldPath, Review, Verdict, Webhook};
 
 pub use defaults::fill;
+pub use kit::admission::Ours;
 pub use unbuilt::{Missing, missing};
 
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
@@ -49,23 +49,6 @@ const TEMPLATES: Webhook = Webhook {
 
 /// What this room does at admission.
 pub const WEBHOOKS: &[Webhook] = &[MACHINE_DEFAULTS, MACHINES, TEMPLATE_DEFAULTS, TEMPLATES];
-
-/// Whose objects are judged: another controller may keep machines of the same kind, and knows fields that are not built
-/// here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ours {
-    /// Whether the room runs; if not, nothing is judged.
-    pub runs: bool,
-    /// Only objects with this value of the label `cluster.x-k8s.io/watch-filter`; none means all.
-    pub watch_filter: Option<String>,
-}
-
-impl Ours {
-    fn owns(&self, meta: &ObjectMeta) -> bool {
-        let label = meta.labels.as_ref().and_then(|labels| labels.get(WATCH_FILTER_LABEL));
-        self.runs && self.watch_filter.as_ref().is_none_or(|filter| label == Some(filter))
-    }
-}
 
 /// Adds this room's defaults and checks to the process's admission.
 #[must_use]
@@ -155,6 +138,7 @@ fn template_verdict(review: &Review<AWSMachineTemplate>) -> Verdict {
     let Some(old) = &review.old else {
         let mut errors = faults(spec, Of::Template);
         errors.extend(fields::faults_of_template(spec));
+        errors.extend(journal_faults(&new.spec.template));
         return Verdict { errors, warnings: warnings(spec, Of::Template) };
     };
     // Cluster API asks in this way what a template would look like, and rotates the template if it would change.
@@ -164,6 +148,15 @@ fn template_verdict(review: &Review<AWSMachineTemplate>) -> Verdict {
         return Verdict::default();
     }
     change::of_template(&old.spec.template.spec, spec).into()
+}
+
+/// The journal of one machine on all machines of a template would give them its hosts.
+fn journal_faults(template: &AWSMachineTemplateResource) -> Vec<FieldError> {
+    let path = FieldPath::new("spec").field("template").field("metadata").field("annotations");
+    let given = template.metadata.iter().flat_map(|metadata| metadata.annotations.keys());
+    let ours = given.filter(|key| key.strip_prefix(HOSTS_PREFIX).is_some_and(|rest| rest.starts_with('/')));
+    ours.map(|key| FieldError::forbidden(path.key(key), "is written by the controller, for one machine".to_owned()))
+        .collect()
 }
 
 /// What is wrong with the spec of a machine, in one line; `None` when nothing is.

@@ -1,25 +1,26 @@
 //! Carries out steps. A refusal of EC2 is an outcome, not an error: it is remembered with the time to try again, and the
 //! conditions tell of it.
 
-use api::key::ObjectKey;
 use api::meta::Versioned;
-use api::names::hosts::{ALLOCATION_ANNOTATION, LAUNCH_ANNOTATION, MACHINE_FINALIZER, SCOPE_ANNOTATION};
+use api::names::claims::REBOOT_ANNOTATION;
+use api::names::hosts::{ALLOCATION_ANNOTATION, LAUNCH_ANNOTATION, REBOOT_PROGRESS_ANNOTATION, SCOPE_ANNOTATION};
 use api::names::{HostId, InstanceId};
-use api::raw::AWSMachine;
+use api::reasons::claims::Reason as ClaimReason;
 use api::reasons::hosts::Reason;
+use api::views::Cluster;
 use aws::cloud::Cloud;
 use aws::errors::Error as Ec2Error;
 use aws::port::{Ec2, RunInstance};
 use kit::fault::{self, Side};
-use kit::feed::Version;
 use kit::room::{Flow, Room};
 use kit::write;
 use kube::Api;
 use serde_json::{Value, json};
 
+use crate::asker::{Asked, Asker};
+use crate::claim::Progress;
 use crate::classes::Class;
 use crate::decide::{ENDED, MISMATCHED, Step, provider_id};
-use crate::facts::MachineFacts;
 use crate::journal::{Allocation, Launch, Phase, Scope, legal};
 use crate::observe::{name, words};
 use crate::request;
@@ -30,16 +31,15 @@ use crate::tags::Change;
 
 /// A journal that meets another write of the object is tried this often at once.
 const TRIES: usize = 4;
-/// EC2 shows a released host as such after about this long.
+/// EC2 shows a released host as such within about this long; only then is it asked for again.
 const CONFIRM: std::time::Duration = std::time::Duration::from_secs(15);
+/// How soon to look whether it does.
+const SOON: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// The machine as the server has it now.
-pub(crate) struct Live {
-    pub(crate) facts: MachineFacts,
-    pub(crate) version: Version,
-}
+/// A pause that the index has not heard of is looked at again after this long, unless the index hears of it.
+const RESTING: std::time::Duration = std::time::Duration::from_secs(30);
 
-impl<C: Cloud> Keeper<C> {
+impl<C: Cloud, A: Asker> Keeper<C, A> {
     /// Carries out one step.
     pub(crate) async fn carry_out(&self, s: &Snapshot, step: Step) -> Result<Flow, Error> {
         let done = self.one(s, step).await;
@@ -56,8 +56,11 @@ impl<C: Cloud> Keeper<C> {
             Step::Record { allocation } => self.record(s, &allocation).await,
             Step::Allocate { allocation } => self.allocate(s, &allocation).await,
             Step::RecordLaunch { launch } => {
-                let body = annotation(LAUNCH_ANNOTATION, &launch.text());
-                self.change(s, body).await
+                let body = annotation(LAUNCH_ANNOTATION, &launch.text(&s.key.to_string()));
+                let flow = self.change(s, body).await?;
+                let is_new = s.journal().launch.is_none_or(|before| before.token != launch.token);
+                self.memories.change(&s.key, |memory| memory.unused = is_new.then(|| launch.token.clone()));
+                Ok(flow)
             }
             Step::Launch { launch, request } => self.launch(s, &launch, &request).await,
             Step::Publish { instance, provider_id } => self.publish(s, &instance, &provider_id).await,
@@ -67,19 +70,26 @@ impl<C: Cloud> Keeper<C> {
             Step::Retag { resources, change } => {
                 let shelf = self.shelf(s).await?;
                 let done = self.retag(&shelf, &resources, &change).await;
-                self.tended(s, &shelf, done)
+                self.tended(s, &shelf, Doing::Tag, done)
             }
             Step::SetGroups { interface, groups } => {
                 let shelf = self.shelf(s).await?;
                 let done = shelf.ec2().set_interface_security_groups(&interface, &groups).await;
-                self.tended(s, &shelf, done)
+                self.tended(s, &shelf, Doing::Groups, done)
             }
             Step::SetMetadata { instance, options } => {
                 let shelf = self.shelf(s).await?;
                 let done = shelf.ec2().modify_instance_metadata_options(&instance, &options).await;
-                self.tended(s, &shelf, done)
+                self.tended(s, &shelf, Doing::Metadata, done)
             }
+            Step::Power { instance, on } => self.power(s, &instance, on).await,
+            Step::Reboot { progress } => self.reboot(s, progress).await,
             Step::Note { annotations } => {
+                // What was not applied is not noted as applied.
+                let failed = |mishap: Mishap| matches!(mishap.doing, Doing::Tag | Doing::Groups | Doing::Metadata);
+                if self.memories.of(&s.key).mishap.is_some_and(failed) {
+                    return Ok(Flow::Next);
+                }
                 let all: serde_json::Map<String, Value> =
                     annotations.into_iter().map(|(key, text)| (key.to_owned(), json!(text))).collect();
                 self.change(s, json!({"metadata": {"annotations": all}})).await
@@ -91,7 +101,11 @@ impl<C: Cloud> Keeper<C> {
                 }
                 Ok(Flow::Next)
             }
-            Step::Announce => Ok(Flow::Again),
+            Step::Announce => {
+                // Once: whatever keeps people from hearing of the end must not keep it from coming.
+                self.memories.change(&s.key, |memory| memory.announced = true);
+                Ok(Flow::Again)
+            }
             Step::Wait { until } => Ok(Flow::Wait(until)),
         }
     }
@@ -105,50 +119,53 @@ impl<C: Cloud> Keeper<C> {
     /// Changes the machine, unless it has moved on; whoever decides next sees what was written.
     async fn change(&self, s: &Snapshot, body: Value) -> Result<Flow, Error> {
         let version = self.writer.merge(&s.target, body, Some(&s.version)).await?;
-        self.world.machines.wrote(&s.key, &version);
+        self.asker.wrote(&s.key, &version);
         Ok(Flow::Again)
     }
 
-    /// A machine as the server has it now; none when it is gone.
-    pub(crate) async fn fetch(&self, key: &ObjectKey) -> Result<Option<Live>, Error> {
-        let (resource, namespace) = (self.world.machines.kind().resource(), key.namespace().unwrap_or_default());
-        let api: Api<Versioned<AWSMachine>> = Api::namespaced_with(self.writer.client().clone(), namespace, &resource);
-        let found = api.get_opt(key.name()).await.map_err(read(|| format!("AWSMachine {key}")))?;
-        Ok(found.map(|Versioned(machine)| {
-            let version = Version::of(&machine);
-            Live { facts: MachineFacts::of(machine), version }
-        }))
-    }
-
-    async fn live(&self, s: &Snapshot) -> Result<Live, Error> {
-        let live = self.fetch(&s.key).await?.ok_or(Error::Moved)?;
-        if live.facts.uid == s.machine.uid { Ok(live) } else { Err(Error::Moved) }
+    async fn live(&self, s: &Snapshot) -> Result<Asked, Error> {
+        let live = self.asker.fetch(self.writer.client().clone(), &s.key).await?.ok_or(Error::Moved)?;
+        if live.machine.uid == s.machine.uid { Ok(live) } else { Err(Error::Moved) }
     }
 
     /// The machine as it is now, if it is still what was decided on: its journal, wanted, and not paused.
-    async fn unchanged(&self, s: &Snapshot) -> Result<Live, Error> {
+    async fn unchanged(&self, s: &Snapshot) -> Result<Asked, Error> {
         let live = self.live(s).await?;
-        let same = live.facts.journal == s.machine.journal
-            && live.facts.deleting == s.machine.deleting
-            && live.facts.is_paused() == s.machine.is_paused()
-            && live.facts.finalizers.iter().any(|finalizer| finalizer == MACHINE_FINALIZER)
-            && live.facts.spec.instance_id == s.machine.spec.instance_id
-            && live.facts.spec.provider_id == s.machine.spec.provider_id;
+        let now = &live.machine;
+        let same = now.journal == s.machine.journal
+            && now.deleting == s.machine.deleting
+            && now.is_paused() == s.machine.is_paused()
+            && now.has_finalizer()
+            && now.spec.instance_id == s.machine.spec.instance_id
+            && now.spec.provider_id == s.machine.spec.provider_id;
         if same { Ok(live) } else { Err(Error::Moved) }
+    }
+
+    /// Whether the Cluster is paused or gone, as the server has it now: its machines may be on their way to another
+    /// management cluster, without what is about to be asked for.
+    /// A claim needs no Cluster.
+    async fn is_resting(&self, s: &Snapshot) -> Result<bool, Error> {
+        let (Some(namespace), Some(name)) = (s.key.namespace(), s.cluster_name()) else {
+            return Ok(s.claim.is_none());
+        };
+        let resource = self.world.clusters.kind().resource();
+        let api: Api<Versioned<Cluster>> = Api::namespaced_with(self.writer.client().clone(), namespace, &resource);
+        let live = api.get_opt(name).await.map_err(read(|| format!("Cluster {namespace}/{name}")))?;
+        Ok(live.map_or(s.claim.is_none(), |Versioned(cluster)| cluster.spec.paused))
     }
 
     /// Stores what EC2 has done. The object may have been touched meanwhile in ways that do not matter: then it is stored
     /// all the same, as long as the journal is what the request was made for.
-    async fn settle(&self, s: &Snapshot, mut live: Live, body: &Value) -> Result<(), Error> {
+    async fn settle(&self, s: &Snapshot, mut live: Asked, body: &Value) -> Result<(), Error> {
         for _ in 0..TRIES {
             match self.writer.merge(&s.target, body.clone(), Some(&live.version)).await {
                 Ok(version) => {
-                    self.world.machines.wrote(&s.key, &version);
+                    self.asker.wrote(&s.key, &version);
                     return Ok(());
                 }
                 Err(write::Error::Changed { .. }) => {
                     live = self.live(s).await?;
-                    if live.facts.journal != s.machine.journal {
+                    if live.machine.journal != s.machine.journal {
                         return Err(Error::Moved);
                     }
                 }
@@ -161,7 +178,7 @@ impl<C: Cloud> Keeper<C> {
     async fn secure(&self, s: &Snapshot, scope: &Scope) -> Result<Flow, Error> {
         let mut finalizers = s.machine.finalizers.clone();
         if !s.machine.has_finalizer() {
-            finalizers.push(MACHINE_FINALIZER.to_owned());
+            finalizers.push(s.machine.finalizer.to_owned());
         }
         let body = json!({"metadata": {"finalizers": finalizers, "annotations": {SCOPE_ANNOTATION: scope.text()}}});
         self.change(s, body).await
@@ -172,15 +189,16 @@ impl<C: Cloud> Keeper<C> {
         legal(before.as_ref(), allocation).map_err(|illegal| Error::Illegal(illegal.to_string()))?;
         let begins = allocation.phase == Phase::Intended && before.as_ref().is_none_or(|b| b.epoch != allocation.epoch);
         if begins {
-            let (namespace, cluster) = (s.key.namespace().unwrap_or_default(), s.cluster_name().unwrap_or_default());
+            let (namespace, group) = (s.key.namespace().unwrap_or_default(), s.group().unwrap_or_default());
             let caps = (self.config.max_hosts_per_cluster, self.config.max_allocations_per_hour);
             let intent = (&s.key, allocation.epoch, allocation.terms.quantity);
-            let shown = self.shown(namespace, cluster);
-            if !self.ledger.reserve(&format!("{namespace}/{cluster}"), &shown, intent, caps, s.now) {
+            let shown = self.asker.shown(namespace, group);
+            if !self.ledger.reserve(&format!("{namespace}/{group}"), &shown, intent, caps, s.now) {
                 return Err(Error::Behind);
             }
         }
-        let flow = self.change(s, annotation(ALLOCATION_ANNOTATION, &allocation.text())).await?;
+        let flow = self.change(s, annotation(ALLOCATION_ANNOTATION, &allocation.text(&s.key.to_string()))).await?;
+        self.memories.change(&s.key, |memory| memory.unused = begins.then(|| allocation.token.clone()));
         let ended = before.is_some_and(|before| !before.phase.is_over()) && allocation.phase.is_over();
         if ended {
             self.ended(s, allocation).await;
@@ -195,6 +213,7 @@ impl<C: Cloud> Keeper<C> {
         if hosts.is_empty() {
             return;
         }
+        self.metrics.ended(allocation.phase, hosts.len());
         let zone = &allocation.terms.zone;
         let (reason, what) = match allocation.phase {
             Phase::Retained => (Reason::DedicatedHostRetained, "left to its owner"),
@@ -202,18 +221,12 @@ impl<C: Cloud> Keeper<C> {
             _ => return,
         };
         self.events.say(&s.target, false, reason.as_str(), &format!("{} in {zone}: {what}", hosts.join(", "))).await;
-        self.metrics.ended(allocation.phase, hosts.len());
     }
 
     async fn rehearse(&self, s: &Snapshot, request: &RunInstance) -> Result<Flow, Error> {
-        let shelf = self.shelf(s).await?;
-        match shelf.ec2().run_instance(request).await {
-            Ok(instance) => {
-                tracing::error!(object = %s.key, instance_id = %instance.id, "a rehearsal launched an instance");
-                Ok(Flow::Next)
-            }
-            Err(error) if Class::of(error.kind()).dooms_rehearsal() => self.mishap(s, Doing::Rehearse, &error),
-            Err(_) => {
+        match self.shelf(s).await?.rehearse(request).await {
+            Some(error) => self.mishap(s, Doing::Rehearse, &error),
+            None => {
                 self.memories.went_well(&s.key, Doing::Rehearse);
                 Ok(Flow::Next)
             }
@@ -222,11 +235,16 @@ impl<C: Cloud> Keeper<C> {
 
     async fn allocate(&self, s: &Snapshot, allocation: &Allocation) -> Result<Flow, Error> {
         let live = self.unchanged(s).await?;
+        if self.is_resting(s).await? {
+            return Ok(Flow::Wait(Some(s.after(RESTING))));
+        }
         let shelf = self.shelf(s).await?;
+        self.memories.change(&s.key, |memory| memory.unused = None);
         fault::point(Self::NAME, "AllocateHosts", Side::Before).await;
         let answer = shelf.ec2().allocate_hosts(&request::allocate(allocation)).await;
         fault::point(Self::NAME, "AllocateHosts", Side::After).await;
-        shelf.touch();
+        let told = self.clock.instant();
+        self.memories.change(&s.key, |memory| memory.allocated = answer.is_ok().then_some(told));
         let hosts = match answer {
             Ok(hosts) => hosts,
             Err(error) => {
@@ -242,7 +260,7 @@ impl<C: Cloud> Keeper<C> {
         self.memories.went_well(&s.key, Doing::Allocate);
         let fewer = hosts.len() < usize::try_from(allocation.terms.quantity).unwrap_or(usize::MAX);
         let allocated = allocation.in_phase(Phase::Allocated, self.clock.now()).with_hosts(hosts);
-        self.settle(s, live, &annotation(ALLOCATION_ANNOTATION, &allocated.text())).await?;
+        self.settle(s, live, &annotation(ALLOCATION_ANNOTATION, &allocated.text(&s.key.to_string()))).await?;
         let partial = if fewer { format!(", of {} asked for", allocation.terms.quantity) } else { String::new() };
         let message = format!("allocated {names} in {}{partial}", allocation.terms.zone);
         self.events.say(&s.target, fewer, Reason::SuccessfulAllocateDedicatedHost.as_str(), &message).await;
@@ -251,19 +269,23 @@ impl<C: Cloud> Keeper<C> {
 
     async fn launch(&self, s: &Snapshot, launch: &Launch, request: &RunInstance) -> Result<Flow, Error> {
         let live = self.unchanged(s).await?;
+        if self.is_resting(s).await? {
+            return Ok(Flow::Wait(Some(s.after(RESTING))));
+        }
         let shelf = self.shelf(s).await?;
+        self.memories.change(&s.key, |memory| memory.unused = None);
         fault::point(Self::NAME, "RunInstances", Side::Before).await;
         let answer = shelf.ec2().run_instance(request).await;
         fault::point(Self::NAME, "RunInstances", Side::After).await;
-        shelf.touch();
         match answer {
             Ok(instance) => {
                 self.memories.went_well(&s.key, Doing::Launch);
+                let told = self.clock.instant();
+                self.memories.change(&s.key, |memory| memory.launched = Some((told, Box::new(instance.clone()))));
                 let cluster = s.cluster_name().unwrap_or_default();
                 tracing::info!(object = %s.key, cluster, instance_id = %instance.id, "instance launched");
                 let id = provider_id(&instance);
-                let body = json!({"spec": {"providerID": id, "instanceID": instance.id.as_str()}});
-                self.settle(s, live, &body).await?;
+                self.settle(s, live, &A::published(&instance.id, &id)).await?;
                 let message = format!("launched instance {}", instance.id);
                 self.events.say(&s.target, false, Reason::SuccessfulCreate.as_str(), &message).await;
                 Ok(Flow::Again)
@@ -275,7 +297,7 @@ impl<C: Cloud> Keeper<C> {
                 let passing = Class::of(error.kind()) == Class::Transient;
                 if let Some(code) = code.filter(|code| !passing || *code == ENDED || *code == MISMATCHED) {
                     let refused = launch.refused(code);
-                    self.settle(s, live, &annotation(LAUNCH_ANNOTATION, &refused.text())).await?;
+                    self.settle(s, live, &annotation(LAUNCH_ANNOTATION, &refused.text(&s.key.to_string()))).await?;
                 }
                 Ok(flow)
             }
@@ -283,16 +305,20 @@ impl<C: Cloud> Keeper<C> {
     }
 
     async fn publish(&self, s: &Snapshot, instance: &InstanceId, provider_id: &str) -> Result<Flow, Error> {
-        self.change(s, json!({"spec": {"providerID": provider_id, "instanceID": instance.as_str()}})).await
+        self.change(s, A::published(instance, provider_id)).await
     }
 
     async fn terminate(&self, s: &Snapshot, instances: &[InstanceId]) -> Result<Flow, Error> {
         let shelf = self.shelf(s).await?;
-        let answer = shelf.ec2().terminate_instances(instances).await;
-        shelf.touch();
+        // Without an answer the next look tells.
+        let Some(answer) = shelf.terminate(instances).await else { return Ok(Flow::Next) };
         match answer {
             Ok(_) => {
                 self.memories.went_well(&s.key, Doing::Terminate);
+                let told = self.clock.instant();
+                self.memories.change(&s.key, |memory| {
+                    memory.ended.extend(instances.iter().map(|instance| (instance.clone(), told)));
+                });
                 for instance in instances {
                     let message = format!("terminated instance {instance}");
                     if self.memories.is_new(&s.key, &message) {
@@ -309,10 +335,9 @@ impl<C: Cloud> Keeper<C> {
         self.unchanged(s).await?;
         let shelf = self.shelf(s).await?;
         fault::point(Self::NAME, "ReleaseHosts", Side::Before).await;
-        let answer = shelf.ec2().release_hosts(hosts).await;
+        let answer = shelf.release(hosts).await;
         fault::point(Self::NAME, "ReleaseHosts", Side::After).await;
-        shelf.touch();
-        let judged = match answer {
+        let judged = match answer.unwrap_or_else(|| Ok(std::sync::Arc::default())) {
             Ok(judged) => judged,
             Err(error) => {
                 self.metrics.released(false, Class::of(error.kind()));
@@ -327,6 +352,7 @@ impl<C: Cloud> Keeper<C> {
                     self.metrics.released(true, Class::Transient);
                     let cluster = s.cluster_name().unwrap_or_default();
                     tracing::info!(object = %s.key, cluster, host_id = %host, "host released");
+                    next = next.min(s.after(SOON));
                     Refusal {
                         class: None,
                         message: format!("host {host} is released; EC2 has to show it"),
@@ -409,15 +435,20 @@ impl<C: Cloud> Keeper<C> {
         Ok(())
     }
 
-    fn tended(&self, s: &Snapshot, shelf: &Shelf<C::Ec2>, done: Result<(), Ec2Error>) -> Result<Flow, Error> {
+    /// What is kept as it should be is kept one by one: what cannot be set does not stop the rest.
+    fn tended(
+        &self,
+        s: &Snapshot,
+        shelf: &Shelf<C::Ec2>,
+        doing: Doing,
+        done: Result<(), Ec2Error>,
+    ) -> Result<Flow, Error> {
         shelf.touch();
         match done {
-            Ok(()) => {
-                self.memories.went_well(&s.key, Doing::Tend);
-                Ok(Flow::Next)
-            }
-            Err(error) => self.mishap(s, Doing::Tend, &error),
+            Ok(()) => self.memories.went_well(&s.key, doing),
+            Err(error) => drop(self.mishap(s, doing, &error)?),
         }
+        Ok(Flow::Next)
     }
 
     async fn conclude(&self, s: &Snapshot) -> Result<Flow, Error> {
@@ -427,15 +458,50 @@ impl<C: Cloud> Keeper<C> {
             other => other?,
         };
         // The last word before the machine is forgotten is the server's, not the index's.
-        if live.facts.journal != s.machine.journal || !live.facts.deleting {
+        if live.machine.journal != s.machine.journal || !live.machine.deleting {
             return Err(Error::Moved);
         }
-        let done = self.writer.remove_finalizer(&s.target, &live.facts.finalizers, MACHINE_FINALIZER).await?;
+        let (held, ours) = (&live.machine.finalizers, s.machine.finalizer);
+        let done = self.writer.remove_finalizer(&s.target, held, ours).await?;
         if let Some(version) = done {
-            self.world.machines.wrote(&s.key, &version);
+            self.asker.wrote(&s.key, &version);
         }
         self.memories.forget(&s.key);
+        self.asker.gone(&s.key);
         Ok(Flow::Wait(None))
+    }
+
+    /// Switches an instance, unless the claim has moved on. Both ways may be gone twice without harm.
+    async fn power(&self, s: &Snapshot, instance: &InstanceId, on: bool) -> Result<Flow, Error> {
+        self.unchanged(s).await?;
+        if self.is_resting(s).await? {
+            return Ok(Flow::Wait(Some(s.after(RESTING))));
+        }
+        let (shelf, one) = (self.shelf(s).await?, std::slice::from_ref(instance));
+        let done = if on { shelf.ec2().start_instances(one).await } else { shelf.ec2().stop_instances(one).await };
+        shelf.touch();
+        match done {
+            Ok(_) => {
+                self.memories.went_well(&s.key, Doing::Power);
+                Ok(Flow::Next)
+            }
+            Err(error) => self.mishap(s, Doing::Power, &error),
+        }
+    }
+
+    /// Stores how far a reboot is; with its end the request for it goes, unless somebody has asked for another one.
+    async fn reboot(&self, s: &Snapshot, progress: Option<Progress>) -> Result<Flow, Error> {
+        let note = progress.map(Progress::as_str);
+        let mut annotations = json!({REBOOT_PROGRESS_ANNOTATION: note});
+        if let (None, Some(all)) = (progress, annotations.as_object_mut()) {
+            all.insert(REBOOT_ANNOTATION.to_owned(), Value::Null);
+        }
+        let flow = self.change(s, json!({"metadata": {"annotations": annotations}})).await?;
+        if progress == Some(Progress::Stopping) {
+            let (reason, message) = (ClaimReason::RebootForwarded, "the machine is stopped and started again");
+            self.events.say(&s.target, false, reason.as_str(), message).await;
+        }
+        Ok(flow)
     }
 
     /// Remembers what went wrong, and says when to try again.
@@ -443,7 +509,8 @@ impl<C: Cloud> Keeper<C> {
         let class = Class::of(error.kind());
         let before = s.mishap.as_ref().filter(|before| before.doing == doing && before.class == class);
         let tries = before.map_or(1, |before| before.tries.saturating_add(1));
-        let until = s.after(class.wait(tries) + self.clock.jitter(class.wait(tries) / 8));
+        let pause = s.pace(class, tries);
+        let until = s.after(pause + self.clock.jitter(pause / 8));
         let identity = s.scope.as_ref().map(name).unwrap_or_default();
         let message = words(error, &identity);
         tracing::warn!(

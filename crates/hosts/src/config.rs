@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use aws::credentials::Ambient;
+use aws::limits::{Limits, Size};
 use aws::place::Endpoints;
 
 /// The settings of the room.
@@ -28,6 +29,8 @@ pub struct Config {
     pub orphan_interval: Option<Duration>,
     /// How old lists of hosts and instances may be for machines that are as they should be.
     pub describe_interval: Duration,
+    /// `--aws-rate=launch=…`: how fast instances are launched, and thereby how fast hosts are asked for.
+    pub launches: Size,
 }
 
 impl Default for Config {
@@ -43,6 +46,7 @@ impl Default for Config {
             release_orphans: false,
             orphan_interval: Some(Duration::from_secs(900)),
             describe_interval: Duration::from_secs(60),
+            launches: Limits::Shipped.of("RunInstances", true).requests,
         }
     }
 }

@@ -5,6 +5,7 @@ use kit::room::Violation;
 
 use crate::decide::{CONSISTENT, Gate, Step, gate, launch_is_settled};
 use crate::journal::{Allocation, Phase, legal};
+use crate::own::is_retained;
 use crate::request;
 use crate::snapshot::{Snapshot, is_alive};
 
@@ -41,7 +42,12 @@ fn waits(step: &Step) -> bool {
 fn stores(step: &Step) -> bool {
     matches!(
         step,
-        Step::Record { .. } | Step::RecordLaunch { .. } | Step::Secure { .. } | Step::Publish { .. } | Step::Conclude
+        Step::Record { .. }
+            | Step::RecordLaunch { .. }
+            | Step::Secure { .. }
+            | Step::Publish { .. }
+            | Step::Reboot { .. }
+            | Step::Conclude
     )
 }
 
@@ -53,7 +59,10 @@ fn one(s: &Snapshot, step: &Step) -> Result<(), Violation> {
             if let Err(illegal) = legal(journal.allocation.as_ref(), allocation) {
                 return broken(illegal.to_string());
             }
-            journal.allocation.as_ref().map_or(Ok(()), |before| ended(s, before, allocation))
+            match &journal.allocation {
+                Some(before) => ended(s, before, allocation),
+                None => begun(s, allocation),
+            }
         }
         Step::Allocate { allocation } => {
             if s.machine.deleting {
@@ -102,11 +111,24 @@ fn one(s: &Snapshot, step: &Step) -> Result<(), Violation> {
             if s.is_dynamic() && (!hosted || launch.host.is_none()) {
                 return broken("a machine with hosts of its own runs on one of them".to_owned());
             }
+            let shown = launch.host.as_ref().and_then(|host| s.sight()?.hosts.get(host));
+            let mine = |host: &aws::port::Host| own.is_some_and(|own| s.owns(host) || s.may_take(host, &own.id));
+            if s.is_dynamic() && shown.is_some_and(|host| !mine(host)) {
+                return broken(
+                    "nothing is launched on a host whose tags do not say that it is the machine's".to_owned(),
+                );
+            }
             Ok(())
         }
         Step::Rehearse { request } if !request.dry_run => broken("a rehearsal launches nothing".to_owned()),
         Step::Terminate { instances } => {
             let known = s.alive();
+            let own = |id: &api::names::InstanceId| {
+                s.sight().is_some_and(|sight| sight.instances.iter().any(|i| i.id == *id && s.is_own(i)))
+            };
+            if !instances.iter().all(own) {
+                return broken("only what is provably the machine's is ended".to_owned());
+            }
             if !s.machine.deleting || instances.iter().any(|id| !known.contains(id)) {
                 return broken("only instances of a machine that is being deleted are ended".to_owned());
             }
@@ -136,24 +158,48 @@ fn one(s: &Snapshot, step: &Step) -> Result<(), Violation> {
             let owned = s.sight().and_then(|sight| sight.hosts.get(host)).is_some_and(|host| s.owns(host));
             if owned { Ok(()) } else { broken(format!("host {host} is not ours to leave")) }
         }
+        Step::Power { instance, .. } => {
+            let own = s.instance().is_some_and(|known| known.id == *instance && s.is_own(known));
+            if s.claim.is_none() || s.machine.deleting || !own {
+                return broken("only the instance of a claim that stays is switched".to_owned());
+            }
+            Ok(())
+        }
+        Step::Reboot { .. } if s.claim.is_none() => broken("only claims ask for reboots".to_owned()),
         Step::Conclude => conclude(s),
         _ => Ok(()),
+    }
+}
+
+/// Whether a journal begins with nothing, or with hosts that are provably the machine's to take.
+fn begun(s: &Snapshot, allocation: &Allocation) -> Result<(), Violation> {
+    let takes = |id| s.sight().and_then(|sight| sight.hosts.get(id)).is_some_and(|h| s.may_take(h, &allocation.id));
+    match allocation.hosts.iter().find(|id| !takes(*id)) {
+        Some(host) => Err(Violation::new(format!("host {host} is not ours to take"))),
+        None if allocation.hosts.is_empty() && s.doubtful().is_some() => {
+            Err(Violation::new("no host is asked for while another one may be the machine's"))
+        }
+        None => Ok(()),
     }
 }
 
 /// Whether every host that a record lets go of is known not to be paid for through us any more.
 fn ended(s: &Snapshot, before: &Allocation, after: &Allocation) -> Result<(), Violation> {
     if before.phase.is_over() {
-        return Ok(());
+        let next = before.epoch != after.epoch;
+        return match s.paid().next().filter(|_| next) {
+            Some(host) => Err(Violation::new(format!("host {} of an earlier epoch is still paid for", host.id))),
+            None => Ok(()),
+        };
     }
     let lets_go = matches!(after.phase, Phase::Released | Phase::Retained);
     let over = |host: &api::names::HostId| {
         let shown = s.sight().and_then(|sight| sight.hosts.get(host));
         match shown {
-            Some(shown) => shown.state.is_released() || !s.owns(shown),
+            Some(shown) => shown.state.is_released() || (is_retained(&shown.tags) && !s.owns(shown)),
             None => {
                 let unknown = s.sight().is_some_and(|sight| sight.unknown_hosts.contains(host));
-                unknown && s.is_older(before.at, CONSISTENT)
+                unknown && s.is_older(before.at, CONSISTENT) && s.is_at_home()
             }
         }
     };
@@ -163,7 +209,8 @@ fn ended(s: &Snapshot, before: &Allocation, after: &Allocation) -> Result<(), Vi
             return Err(Violation::new(format!("host {host} may still be paid for")));
         }
     }
-    if lets_go && before.phase == Phase::Intended && !s.is_older(before.at, CONSISTENT) {
+    let surfaces = !s.is_older(before.at, CONSISTENT) || !s.is_at_home();
+    if lets_go && before.phase == Phase::Intended && surfaces {
         return Err(Violation::new("a host that was asked for may still surface"));
     }
     Ok(())
@@ -180,6 +227,17 @@ fn conclude(s: &Snapshot) -> Result<(), Violation> {
     }
     if !s.alive().is_empty() {
         return broken("the finalizer stays while an instance runs");
+    }
+    if s.machine.is_abandoned() {
+        return Ok(());
+    }
+    let phase = journal.allocation.as_ref().map(|allocation| allocation.phase);
+    // Tags of a host that was left to its owner may be read late.
+    if !matches!(phase, Some(Phase::Retained | Phase::Abandoned)) && s.paid().next().is_some() {
+        return broken("the finalizer stays while EC2 shows a host of the machine");
+    }
+    if phase != Some(Phase::Abandoned) && s.doubtful().is_some() {
+        return broken("the finalizer stays while a host may be the machine's");
     }
     Ok(())
 }

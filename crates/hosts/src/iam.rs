@@ -19,11 +19,13 @@ pub const READ: [&str; 12] = [
     "ec2:DescribeVpcs",
 ];
 
-/// Rights to launch, change and end instances.
-pub const INSTANCES: [&str; 4] = [
+/// Rights to launch, change, stop, start and end instances.
+pub const INSTANCES: [&str; 6] = [
     "ec2:ModifyInstanceMetadataOptions",
     "ec2:ModifyNetworkInterfaceAttribute",
     "ec2:RunInstances",
+    "ec2:StartInstances",
+    "ec2:StopInstances",
     "ec2:TerminateInstances",
 ];
 

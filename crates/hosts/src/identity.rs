@@ -7,12 +7,13 @@ use std::time::Duration;
 use api::views::AwsIdentityRef;
 use aws::cloud::{Cloud, Door};
 use aws::credentials::{Source, from_static_identity};
-use aws::identity::{Base, IdentityName};
+use aws::identity::Base;
 use k8s_openapi::api::core::v1::Secret;
 use kit::class::chain as words;
 use kube::Api;
 use tokio::time::Instant;
 
+use crate::asker::Asker;
 use crate::classes::Class;
 use crate::journal::Scope;
 use crate::observe::name;
@@ -20,14 +21,17 @@ use crate::obstacle::{About, Obstacle};
 use crate::room::{Error, Keeper, read};
 use crate::shelf::Shelf;
 
+/// The word for a Secret of who asks, where an identity has its kind.
+pub(crate) const SECRET: &str = "Secret";
+
 /// Keys from a secret are used for this long before the secret is read again.
 const KEYS: Duration = Duration::from_secs(60);
 
 fn denied(message: impl Into<String>) -> Obstacle {
-    Obstacle { about: About::Instance, class: Class::Permission, message: message.into(), fatal: false }
+    Obstacle::private(About::Instance, Class::Permission, message)
 }
 
-impl<C: Cloud> Keeper<C> {
+impl<C: Cloud, A: Asker> Keeper<C, A> {
     /// The way to EC2 for a machine.
     pub(crate) async fn open(
         &self,
@@ -49,6 +53,10 @@ impl<C: Cloud> Keeper<C> {
         identity: Option<&(String, String)>,
         namespace: &str,
     ) -> Result<Result<Source, Obstacle>, Error> {
+        if let Some((_, secret)) = identity.filter(|(kind, _)| kind == SECRET) {
+            // A Secret of whoever asks, and of nobody else.
+            return self.keys(&format!("Secret {secret}"), namespace, secret).await;
+        }
         let reference = identity.map(|(kind, name)| AwsIdentityRef { kind: kind.clone(), name: name.clone() });
         let chain = match self.world.identities.resolve(reference.as_ref(), namespace) {
             Ok(chain) => chain,
@@ -56,7 +64,9 @@ impl<C: Cloud> Keeper<C> {
         };
         let base = match &chain.base {
             Base::Process => self.ambient(),
-            Base::Secret { identity, secret } => self.keys(identity, secret).await?,
+            Base::Secret { identity, secret } => {
+                self.keys(&identity.to_string(), &self.config.controller_namespace, secret).await?
+            }
         };
         Ok(base.map(|base| chain.onto(base)))
     }
@@ -68,10 +78,10 @@ impl<C: Cloud> Keeper<C> {
         }
     }
 
-    async fn keys(&self, identity: &IdentityName, secret: &str) -> Result<Result<Source, Obstacle>, Error> {
-        let namespace = &self.config.controller_namespace;
+    async fn keys(&self, identity: &str, namespace: &str, secret: &str) -> Result<Result<Source, Obstacle>, Error> {
         let now = self.clock.instant();
-        if let Some((at, source)) = self.kept_keys().get(secret)
+        let name = format!("{namespace}/{secret}");
+        if let Some((at, source)) = self.kept_keys().get(&name)
             && now.saturating_duration_since(*at) < KEYS
         {
             return Ok(Ok(source.clone()));
@@ -88,7 +98,7 @@ impl<C: Cloud> Keeper<C> {
         if let Ok(source) = &source {
             let mut kept = self.kept_keys();
             kept.retain(|_, (at, _)| now.saturating_duration_since(*at) < KEYS);
-            kept.insert(secret.to_owned(), (now, source.clone()));
+            kept.insert(name, (now, source.clone()));
         }
         Ok(source)
     }

@@ -10,7 +10,7 @@ mod tests;
 
 use std::fmt;
 
-use api::names::{AvailabilityZone, ClientToken, HostId, NameError, Region, SubnetId};
+use api::names::{AccountId, AvailabilityZone, ClientToken, HostId, NameError, Region, SubnetId};
 use aws::port::{HostShape, Switch, Tags};
 use jiff::Timestamp;
 
@@ -208,6 +208,8 @@ pub struct Scope {
     pub region: Region,
     /// Kind and name of the identity; none for the controller's own.
     pub identity: Option<(String, String)>,
+    /// The account that everything of the machine is in; none while nobody has proven which it is.
+    pub account: Option<AccountId>,
 }
 
 /// The whole journal.
@@ -293,6 +295,15 @@ impl Allocation {
         self
     }
 
+    /// The same allocation with these hosts as well, whatever was thought to have become of them.
+    #[must_use]
+    pub fn with_more(mut self, more: Vec<HostId>) -> Self {
+        self.past.retain(|host| !more.contains(host));
+        let new: Vec<HostId> = more.into_iter().filter(|host| !self.hosts.contains(host)).collect();
+        self.hosts.extend(new);
+        self
+    }
+
     /// The same allocation, given back for a reason.
     #[must_use]
     pub fn because(mut self, cause: Cause) -> Self {
@@ -322,9 +333,9 @@ pub fn legal(from: Option<&Allocation>, to: &Allocation) -> Result<(), Illegal> 
     let no = |why| Err(Illegal { from: standing(from), to: standing(Some(to)), why });
     let Some(from) = from else {
         return match to.phase {
+            Phase::Allocated if to.adopted && !to.hosts.is_empty() => Ok(()),
             _ if to.epoch != 1 => no("the first epoch is 1"),
             Phase::Intended if to.hosts.is_empty() => Ok(()),
-            Phase::Allocated if to.adopted && !to.hosts.is_empty() => Ok(()),
             _ => no("an allocation begins with the intent, or with hosts that are adopted"),
         };
     };
@@ -345,8 +356,7 @@ pub fn legal(from: Option<&Allocation>, to: &Allocation) -> Result<(), Illegal> 
     if to.at < from.at {
         return no("time does not go back");
     }
-    let lost = from.hosts.iter().any(|host| !to.knows(host)) || from.past.iter().any(|host| !to.past.contains(host));
-    if lost {
+    if from.hosts.iter().chain(&from.past).any(|host| !to.knows(host)) {
         return no("no host is forgotten");
     }
     match (from.phase, to.phase) {
@@ -358,6 +368,8 @@ pub fn legal(from: Option<&Allocation>, to: &Allocation) -> Result<(), Illegal> 
         // What was to be given back turned out to hold our instance.
         (Phase::Releasing, Phase::Allocated) => Ok(()),
         (Phase::Releasing, Phase::Releasing | Phase::Released | Phase::Retained | Phase::Abandoned) => Ok(()),
+        // What was taken for given back is still there.
+        (Phase::Released, Phase::Releasing) if !to.hosts.is_empty() => Ok(()),
         (Phase::Released, Phase::Released)
         | (Phase::Retained, Phase::Retained)
         | (Phase::Abandoned, Phase::Abandoned)

@@ -6,8 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::key::ObjectKey;
-use api::names::HostId;
+use api::names::{ClientToken, HostId, InstanceId};
+use aws::port::Instance;
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use crate::snapshot::{Doing, Mishap, Refusal};
 
@@ -22,8 +24,18 @@ pub struct Memory {
     pub tries: u32,
     /// How often the server refused what was decided on the index.
     pub conflicts: u32,
+    /// Whether it was tried to say that the instance is about to be ended.
+    pub announced: bool,
     /// What people were told already, so that they are told once.
     pub told: BTreeSet<String>,
+    /// A token that this process has stored and not used yet: nothing can be found under it.
+    pub unused: Option<ClientToken>,
+    /// When EC2 last said that it allocated hosts.
+    pub allocated: Option<Instant>,
+    /// The instance as EC2 showed it when it was launched, and when that was.
+    pub launched: Option<(Instant, Box<Instance>)>,
+    /// Instances that EC2 said it ends, and when.
+    pub ended: BTreeMap<InstanceId, Instant>,
 }
 
 /// The memories of all machines.

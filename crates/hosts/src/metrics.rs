@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use kit::clock::Clock;
 use kit::telemetry::Metrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 
@@ -72,7 +73,7 @@ impl HostsMetrics {
         metrics.register("hosts_releases", "Dedicated hosts to be released, by how it ended", new.releases.clone());
         metrics.register("hosts_ended", "Dedicated hosts that are off our hands, by how", new.ended.clone());
         metrics.register("hosts_orphaned", "Dedicated hosts that belong to no machine", new.orphans.clone());
-        metrics.register_collector(Counted { world: world.clone(), clock: clock.clone() });
+        metrics.register_collector(Counted { world: world.clone(), clock: clock.clone(), paid: Mutex::default() });
         new
     }
 
@@ -111,6 +112,34 @@ impl HostsMetrics {
 struct Counted {
     world: World,
     clock: Clock,
+    paid: Mutex<Paid>,
+}
+
+/// For how long hosts were paid for since the process began, as far as those who looked saw it.
+#[derive(Debug, Default)]
+struct Paid {
+    seen: Option<Timestamp>,
+    seconds: BTreeMap<ClusterLabel, u64>,
+}
+
+/// Clusters whose sums are kept although they have no host any more.
+const CLUSTERS: usize = 1_024;
+
+impl Paid {
+    /// Adds the time since the last look for every host that is there.
+    fn look(&mut self, hosts: &BTreeMap<ClusterLabel, u64>, now: Timestamp) -> BTreeMap<ClusterLabel, u64> {
+        let before = self.seen.unwrap_or(now);
+        self.seen = Some(now.max(before));
+        let passed = u64::try_from(now.as_second().saturating_sub(before.as_second())).unwrap_or_default();
+        for (cluster, count) in hosts {
+            let sum = self.seconds.entry(cluster.clone()).or_default();
+            *sum = sum.saturating_add(count.saturating_mul(passed));
+        }
+        if self.seconds.len() > CLUSTERS {
+            self.seconds.retain(|cluster, _| hosts.contains_key(cluster));
+        }
+        self.seconds.clone()
+    }
 }
 
 impl std::fmt::Debug for Counted {
@@ -124,7 +153,9 @@ impl Collector for Counted {
         let mut hosts: BTreeMap<HostLabel, i64> = BTreeMap::new();
         let mut idle: BTreeMap<ClusterLabel, i64> = BTreeMap::new();
         let mut waits: BTreeMap<ClusterLabel, i64> = BTreeMap::new();
-        let now = self.clock.now().as_second();
+        let mut all: BTreeMap<ClusterLabel, u64> = BTreeMap::new();
+        let moment = self.clock.now();
+        let now = moment.as_second();
         for (_, machine) in self.world.machines.all() {
             let Ok(journal) = &machine.journal else { continue };
             let Some(allocation) = journal.allocation.as_ref().filter(|a| !a.phase.is_over()) else { continue };
@@ -140,6 +171,8 @@ impl Collector for Counted {
                 };
                 *hosts.entry(label).or_default() += 1;
             }
+            let count = u64::try_from(allocation.hosts.len()).unwrap_or(u64::MAX);
+            *all.entry(ClusterLabel { cluster: cluster.clone() }).or_default() += count;
             let used = i64::from(machine.status.ready == Some(true));
             let empty = i64::try_from(allocation.hosts.len()).unwrap_or_default().saturating_sub(used);
             if allocation.phase == Phase::Releasing {
@@ -163,6 +196,34 @@ impl Collector for Counted {
         for (label, seconds) in waits {
             ConstGauge::new(seconds).encode(metric.encode_family(&label)?)?;
         }
+        let paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner).look(&all, moment);
+        let help = "For how long dedicated hosts were paid for, all of a cluster together, since the process began";
+        let mut metric = encoder.encode_descriptor("hosts_allocated_seconds", help, None, MetricType::Counter)?;
+        for (label, seconds) in paid {
+            ConstCounter::new(seconds).encode(metric.encode_family(&label)?)?;
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_of_all_hosts_of_a_cluster_are_added_from_look_to_look() {
+        let label = |name: &str| ClusterLabel { cluster: name.to_owned() };
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let hosts = |all: &[(&str, u64)]| all.iter().map(|(name, count)| (label(name), *count)).collect();
+        let mut paid = Paid::default();
+        assert_eq!(paid.look(&hosts(&[("a", 2)]), at(100))[&label("a")], 0, "the first look begins");
+        assert_eq!(paid.look(&hosts(&[("a", 2), ("b", 1)]), at(160))[&label("a")], 120);
+        let last = paid.look(&hosts(&[("b", 3)]), at(170));
+        assert_eq!((last[&label("a")], last[&label("b")]), (120, 90), "what was paid is not forgotten");
+        assert_eq!(paid.look(&hosts(&[("b", 3)]), at(150))[&label("b")], 90, "time that goes back adds nothing");
+        for n in 0..2 * CLUSTERS {
+            paid.look(&hosts(&[(&n.to_string(), 1)]), at(200));
+        }
+        assert!(paid.seconds.len() <= CLUSTERS + 1);
     }
 }

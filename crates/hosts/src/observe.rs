@@ -3,36 +3,35 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::key::ObjectKey;
-use api::names::hosts::{ALLOCATION_ID_TAG, MACHINE_NAME_TAG};
-use api::names::{HostId, ImageId, InstanceType, SecurityGroupId};
+use api::names::hosts::ALLOCATION_ID_TAG;
+use api::names::{AccountId, HostId, ImageId, InstanceType, SecurityGroupId};
+use api::own::{ResourceFilter, ResourceReference};
 use aws::cloud::Cloud;
 use aws::errors::Error as Ec2Error;
-use aws::port::{Ec2, Host, HostQuery, Instance, InstanceQuery};
+use aws::port::{Ec2, Host, HostQuery, Instance, InstanceQuery, InstanceState};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kit::class::chain;
-use kit::feed::{Feed, Project, Seen, Version};
+use kit::feed::{Feed, Project, Seen};
+use kit::secret::Secret as Private;
 use kit::write::Target;
 use kube::Api;
 
+use crate::asker::{Around, Asked, Asker};
+use crate::claim::ClaimFacts;
 use crate::classes::Class;
 use crate::decide::{Gate, gate};
-use crate::facts::{CloudFacts, ClusterFacts, MachineFacts, SYSTEM};
+use crate::facts::{CloudFacts, SYSTEM};
 use crate::journal::{AllocationId, Journal, Phase, Scope};
-use crate::names::cluster_tag;
 use crate::obstacle::{About, Obstacle};
 use crate::placement::{self, Need};
 use crate::request::{self, Recipe};
 use crate::room::{Error, Keeper, read};
-use crate::shelf::{Shelf, missing_is_none};
+use crate::shelf::{Age, Shelf, missing_is_none};
 use crate::snapshot::{Preflight, Sight, Sky, Snapshot, Usage};
-use crate::{groups, memory, tags, userdata};
-
-/// Lists may be this old while a machine is on its way: many machines on their way ask together.
-const AT_ONCE: Duration = Duration::from_secs(2);
+use crate::{groups, tags, userdata};
 
 /// After so many refused writes in a row the server is asked instead of the index.
 const CONFLICTS: u32 = 3;
@@ -40,7 +39,7 @@ const CONFLICTS: u32 = 3;
 /// What EC2 said no to, in words for people.
 pub(crate) fn obstacle(about: About, error: &Ec2Error, identity: &str) -> Obstacle {
     let class = Class::of(error.kind());
-    Obstacle { about, class, message: words(error, identity), fatal: false }
+    Obstacle::private(about, class, words(error, identity))
 }
 
 /// An error of EC2 in words for people: what was called, what it said, and as whom.
@@ -64,18 +63,21 @@ pub(crate) fn at<P: Project>(feed: &Feed<P>, key: &ObjectKey) -> Option<Arc<P::S
     }
 }
 
-impl<C: Cloud> Keeper<C> {
+impl<C: Cloud, A: Asker> Keeper<C, A> {
     /// Gathers the snapshot of a machine; none when it is gone.
     pub(crate) async fn gather(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
-        let Some((machine, version)) = self.machine(key).await? else {
+        let Some(asked) = self.asked(key).await? else {
             self.memories.forget(key);
+            self.asker.gone(key);
             return Ok(None);
         };
-        let mut snapshot = self.around(key, machine, version, now);
+        let mut snapshot = self.around(key, asked, now);
         match gate(&snapshot) {
             Gate::Go => {}
             Gate::Delete => {
-                let made = snapshot.journal() != Journal::default() || snapshot.machine.instance().is_some();
+                let made = snapshot.journal() != Journal::default()
+                    || snapshot.machine.instance().is_some()
+                    || snapshot.shown_host().is_some();
                 if snapshot.machine.journal.is_err() || !made || !snapshot.machine.has_finalizer() {
                     return Ok(Some(snapshot));
                 }
@@ -91,111 +93,100 @@ impl<C: Cloud> Keeper<C> {
                 return Ok(Some(snapshot));
             }
         };
+        let account = self.shelves.account(&shelf).await;
+        if let Some(obstacle) = abroad(&scope, &account) {
+            snapshot.sky = Sky::Clouded(obstacle);
+            return Ok(Some(snapshot));
+        }
+        snapshot.account = account.ok();
         match self.look(&shelf, &snapshot).await {
             Ok(sight) => snapshot.sky = Sky::Clear(Box::new(sight)),
             Err(error) => {
                 if Class::of(error.kind()) == Class::Permission {
-                    // Credentials may have been replaced; the next look opens the door anew.
-                    self.shelves.forget(shelf.door());
+                    // Credentials may have been replaced; the next look opens the door anew, though not for every machine.
+                    self.shelves.forget_old(&shelf);
                 }
                 snapshot.sky = Sky::Clouded(obstacle(About::Instance, &error, &identity));
                 return Ok(Some(snapshot));
             }
         }
-        if !snapshot.machine.deleting {
+        if snapshot.machine.deleting {
+            shelf.turns().forget(key);
+        } else {
             self.prepare(&shelf, &mut snapshot, &identity).await?;
+            if begins(&snapshot) {
+                snapshot.full = self.asker.quota(&snapshot);
+                snapshot.turn = snapshot.full.is_none().then(|| shelf.turns().of(key, now));
+            }
         }
         Ok(Some(snapshot))
     }
 
-    /// The machine and its version: from the index, unless the server has refused again and again what was decided on
-    /// it. An index that missed a change would otherwise be believed for as long as its watch lasts.
-    async fn machine(&self, key: &ObjectKey) -> Result<Option<(Arc<MachineFacts>, Version)>, Error> {
+    /// What is asked for: from the index, unless the server has refused again and again what was decided on it. An index
+    /// that missed a change would otherwise be believed for as long as its watch lasts.
+    async fn asked(&self, key: &ObjectKey) -> Result<Option<Asked>, Error> {
         if self.memories.of(key).conflicts < CONFLICTS {
-            return match self.world.machines.get(key) {
-                Seen::At(machine) => {
-                    let version = self.world.machines.version(key, &machine).ok_or(Error::Behind)?;
-                    Ok(Some((machine, version)))
-                }
-                Seen::Absent => Ok(None),
-                Seen::Behind => Err(Error::Behind),
-            };
+            return self.asker.seen(key);
         }
-        let Some(live) = self.fetch(key).await? else { return Ok(None) };
-        if let Seen::At(seen) = self.world.machines.get(key)
-            && self.world.machines.version(key, &seen).as_ref() == Some(&live.version)
-        {
+        let Some(live) = self.asker.fetch(self.writer.client().clone(), key).await? else { return Ok(None) };
+        if matches!(self.asker.seen(key), Ok(Some(seen)) if seen.version == live.version) {
             self.memories.change(key, |memory| memory.conflicts = 0);
         }
-        Ok(Some((Arc::new(live.facts), live.version)))
+        Ok(Some(live))
     }
 
-    fn around(&self, key: &ObjectKey, machine: Arc<MachineFacts>, version: Version, now: Timestamp) -> Snapshot {
-        let namespace = key.namespace().unwrap_or_default();
-        let named = |name: &str| ObjectKey::namespaced(namespace, name);
-        let owner = machine.owner.as_deref().and_then(|name| at(&self.world.owners, &named(name)));
-        let cluster_name = owner.as_ref().and_then(|owner| owner.cluster.clone()).or_else(|| machine.cluster.clone());
-        let cluster = cluster_name.as_deref().and_then(|name| at(&self.world.clusters, &named(name)));
-        let cloud = cluster.as_deref().and_then(|cluster: &ClusterFacts| {
-            let reference = cluster.infrastructure.as_ref().filter(|reference| reference.kind == "AWSCluster")?;
-            at(&self.world.clouds, &named(&reference.name))
-        });
+    fn around(&self, key: &ObjectKey, asked: Asked, now: Timestamp) -> Snapshot {
+        let Around { owner, cluster, cloud } = self.asker.around(key, &asked);
+        let Asked { machine, claim, version } = asked;
         let journal = machine.journal.clone().unwrap_or_default();
         let memory = self.memories.of(key);
-        let usage = cluster_name.as_deref().map(|name| self.usage(namespace, name, now)).unwrap_or_default();
         let management = at(&self.world.spaces, &ObjectKey::cluster_scoped(SYSTEM)).map(|space| space.uid.clone());
-        Snapshot {
+        // The uid of a claim is the token of everything that is ordered for it.
+        let uid = claim.as_ref().and_then(|claim| claim.uid.parse().ok());
+        let mut snapshot = Snapshot {
             key: key.clone(),
-            target: Target { kind: self.world.machines.kind(), key: key.clone(), uid: machine.uid.clone() },
+            target: Target { kind: self.asker.kind(), key: key.clone(), uid: machine.uid.clone() },
             now,
             config: Arc::clone(&self.config),
             scope: scope_of(cloud.as_deref(), &journal),
             machine,
+            claim,
             version,
             owner,
             cluster,
             cloud,
+            account: None,
             management: management.filter(|uid| !uid.is_empty()),
             sky: Sky::NotAsked,
             preflight: None,
             groups: None,
-            fresh: AllocationId::of(self.clock.roll(), self.clock.roll()),
-            usage,
+            fresh: uid.unwrap_or_else(|| AllocationId::of(self.clock.roll(), self.clock.roll())),
+            usage: Usage::default(),
+            full: None,
             mishap: memory.mishap,
             refusals: memory.refusals,
             tries: memory.tries,
+            turn: None,
+            announced: memory.announced,
+        };
+        if let Some(group) = snapshot.group() {
+            snapshot.usage = self.usage(key.namespace().unwrap_or_default(), group, now);
         }
+        snapshot
     }
 
-    /// Intents of the machines of a cluster, as the index shows them.
-    pub(crate) fn shown(&self, namespace: &str, cluster: &str) -> Vec<memory::Shown> {
-        let machines = self.world.machines.by("cluster", &format!("{namespace}/{cluster}"));
-        let mut all = Vec::new();
-        for (key, machine) in machines {
-            let Ok(journal) = &machine.journal else { continue };
-            let Some(allocation) = &journal.allocation else { continue };
-            let hosts = match allocation.phase {
-                Phase::Intended => allocation.terms.quantity,
-                Phase::Allocated | Phase::Releasing => u32::try_from(allocation.hosts.len()).unwrap_or(u32::MAX),
-                Phase::Released | Phase::Retained | Phase::Abandoned => 0,
-            };
-            let (epoch, quantity, at) = (allocation.epoch, allocation.terms.quantity, allocation.at);
-            all.push(memory::Shown { key, epoch, hosts, quantity, at });
-        }
-        all
-    }
-
-    fn usage(&self, namespace: &str, cluster: &str, now: Timestamp) -> Usage {
-        let shown = self.shown(namespace, cluster);
-        let (hosts, recent) = self.ledger.count(&format!("{namespace}/{cluster}"), &shown, now);
+    fn usage(&self, namespace: &str, group: &str, now: Timestamp) -> Usage {
+        let shown = self.asker.shown(namespace, group);
+        let (hosts, recent) = self.ledger.count(&format!("{namespace}/{group}"), &shown, now);
         Usage { hosts, recent }
     }
 
     /// What EC2 shows of a machine.
     async fn look(&self, shelf: &Shelf<C::Ec2>, s: &Snapshot) -> Result<Sight, Ec2Error> {
         let steady = s.machine.status.ready == Some(true) && !s.machine.deleting && s.mishap.is_none();
-        let age = if steady { self.config.describe_interval } else { AT_ONCE };
-        let mut sight = Sight { instances: self.instances(shelf, s, age).await?, ..Sight::default() };
+        let age = if steady { Age::AtMost(self.config.describe_interval) } else { Age::OnTheWay };
+        let mut sight = Sight::default();
+        self.instances(shelf, s, age, &mut sight).await?;
         self.hosts(shelf, s, age, &mut sight).await?;
         let network = s.instance().or(sight.instances.first()).and_then(|instance| instance.vpc.clone());
         if let Some(vpc) = network.filter(|_| !s.machine.deleting) {
@@ -205,65 +196,72 @@ impl<C: Cloud> Keeper<C> {
         Ok(sight)
     }
 
-    /// The instances of a machine: by id, by token, by tag.
-    async fn instances(&self, shelf: &Shelf<C::Ec2>, s: &Snapshot, age: Duration) -> Result<Vec<Instance>, Ec2Error> {
-        let all = shelf.instances(age).await?;
-        let journal = s.journal();
-        let id = journal.launch.as_ref().map(|l| &l.id).or(journal.allocation.as_ref().map(|a| &a.id));
-        let named = s.machine.instance();
-        let pair = s.cluster_name().zip(s.machine.owner.as_deref()).map(|(cluster, owner)| {
-            (cluster_tag(cluster), format!("{}/{owner}", s.key.namespace().unwrap_or_default()))
-        });
-        let is_ours = |instance: &&Instance| {
-            let tag = |key: &str, value: &str| instance.tags.get(key).is_some_and(|found| found == value);
-            Some(&instance.id) == named.as_ref()
-                || journal.launch.as_ref().is_some_and(|l| instance.client_token.as_deref() == Some(l.token.as_str()))
-                || id.is_some_and(|id| tag(ALLOCATION_ID_TAG, id.as_str()))
-                || pair.as_ref().is_some_and(|(cluster, machine)| {
-                    // Names come back: an instance that ended before is another machine's, and so is one with an id of its own.
-                    tag(cluster, "owned")
-                        && tag(MACHINE_NAME_TAG, machine)
-                        && !instance.tags.contains_key(ALLOCATION_ID_TAG)
-                        && named.is_none()
-                        && crate::snapshot::is_alive(&instance.state)
-                })
-        };
-        let mut found: Vec<Instance> = all.iter().filter(is_ours).cloned().collect();
-        if let Some(id) = &named
-            && !found.iter().any(|instance| instance.id == *id)
-        {
-            let asked = shelf.ec2().describe_instances(&InstanceQuery::Ids(vec![id.clone()])).await;
-            found.extend(missing_is_none(asked, |_| false)?.unwrap_or_default());
-        }
-        if let Some(launch) = &journal.launch
-            && found.is_empty()
-        {
-            found = shelf.ec2().describe_instances(&InstanceQuery::by_token(&launch.token)).await?;
-        }
-        Ok(found)
-    }
-
-    /// The hosts of a machine: by journal, by token, by tag, and the one its instance is on.
-    async fn hosts(
+    /// The instances of a machine: by id, by token, by tag; and those that it names and that are not its own.
+    async fn instances(
         &self,
         shelf: &Shelf<C::Ec2>,
         s: &Snapshot,
-        age: Duration,
+        age: Age,
         sight: &mut Sight,
     ) -> Result<(), Ec2Error> {
+        let (list, memory) = (shelf.instances(age).await?, self.memories.of(&s.key));
+        let all = &list.all;
+        let is_own = |instance: &Instance| s.is_own(instance);
+        sight.instances = all.iter().filter(|instance| is_own(instance)).cloned().collect();
+        // What EC2 has said to this machine since the list was asked for counts more than the list.
+        if let Some((at, launched)) = memory.launched
+            && at >= list.asked
+            && !sight.instances.iter().any(|instance| instance.id == launched.id)
+        {
+            sight.instances.push(*launched);
+        }
+        for instance in &mut sight.instances {
+            let ended = memory.ended.get(&instance.id).is_some_and(|at| *at >= list.asked);
+            if ended && crate::snapshot::is_alive(&instance.state) {
+                instance.state = InstanceState::ShuttingDown;
+            }
+        }
+        if let Some(id) = s.machine.instance()
+            && !sight.instances.iter().any(|instance| instance.id == id)
+        {
+            let named = match all.iter().find(|instance| instance.id == id) {
+                Some(listed) => vec![listed.clone()],
+                None => {
+                    let asked = shelf.ec2().describe_instances(&InstanceQuery::Ids(vec![id])).await;
+                    missing_is_none(asked, |_| false)?.unwrap_or_default()
+                }
+            };
+            let (own, strangers): (Vec<Instance>, Vec<Instance>) = named.into_iter().partition(is_own);
+            sight.instances.extend(own);
+            sight.strangers = strangers;
+        }
+        if let Some(launch) = s.journal().launch
+            && sight.instances.is_empty()
+            && memory.unused.as_ref() != Some(&launch.token)
+        {
+            let launched = shelf.ec2().describe_instances(&InstanceQuery::by_token(&launch.token)).await?;
+            sight.instances = launched.into_iter().filter(|instance| is_own(instance)).collect();
+        }
+        Ok(())
+    }
+
+    /// The hosts of a machine: by journal, by token, by tag, and the one its instance is on.
+    async fn hosts(&self, shelf: &Shelf<C::Ec2>, s: &Snapshot, age: Age, sight: &mut Sight) -> Result<(), Ec2Error> {
         if !s.is_dynamic() && s.journal().allocation.is_none() {
             return Ok(());
         }
         let mut hosts: BTreeMap<HostId, Host> = BTreeMap::new();
         let mut add = |host: Host| drop(hosts.insert(host.id.clone(), host));
-        let listed = shelf.hosts(age).await?;
-        let journal = s.journal();
+        let (list, memory) = (shelf.hosts(age).await?, self.memories.of(&s.key));
+        let (listed, journal) = (&list.all, s.journal());
+        // A list that was asked for before EC2 allocated the hosts cannot show them, and need not.
+        let too_old = memory.allocated.is_some_and(|at| at >= list.asked);
         let mut wanted: Vec<HostId> = sight.instances.iter().filter_map(|instance| instance.host.clone()).collect();
         if let Some(allocation) = &journal.allocation {
             wanted.extend(allocation.hosts.iter().cloned());
             let tagged = |host: &&Host| host.tags.get(ALLOCATION_ID_TAG).is_some_and(|id| id == allocation.id.as_str());
             listed.iter().filter(tagged).cloned().for_each(&mut add);
-            if allocation.phase == Phase::Intended {
+            if allocation.phase == Phase::Intended && memory.unused.as_ref() != Some(&allocation.token) {
                 shelf
                     .ec2()
                     .describe_hosts(&HostQuery::by_token(&allocation.token))
@@ -272,13 +270,18 @@ impl<C: Cloud> Keeper<C> {
                     .for_each(&mut add);
             }
         }
-        let shown = s.machine.status.dedicated_host.as_ref().and_then(|host| host.id.as_deref()?.parse().ok());
-        wanted.extend(shown);
+        if journal.allocation.is_none() {
+            // The journal may have been lost, and the hosts not.
+            listed.iter().filter(|host| s.is_named_in(&host.tags)).cloned().for_each(&mut add);
+        }
+        wanted.extend(s.shown_host());
         wanted.sort();
         wanted.dedup();
         for id in wanted {
             if let Some(host) = listed.iter().find(|host| host.id == id) {
                 hosts.insert(id, host.clone());
+            } else if too_old && journal.allocation.as_ref().is_some_and(|allocation| allocation.hosts.contains(&id)) {
+                continue;
             } else if let Entry::Vacant(unseen) = hosts.entry(id.clone()) {
                 let asked = shelf.ec2().describe_hosts(&HostQuery::Ids(vec![id.clone()])).await;
                 match missing_is_none(asked, |_| false)?.unwrap_or_default().into_iter().next() {
@@ -315,7 +318,10 @@ impl<C: Cloud> Keeper<C> {
     ) -> Result<Vec<SecurityGroupId>, Obstacle> {
         let mut additional = Vec::new();
         for (index, reference) in s.machine.spec.additional_security_groups.iter().enumerate() {
-            let path = format!("spec.additionalSecurityGroups[{index}]");
+            let path = match &s.claim {
+                Some(_) => "spec.args[securityGroups]".to_owned(),
+                None => format!("spec.additionalSecurityGroups[{index}]"),
+            };
             if let Some(id) = reference.id.as_deref().filter(|id| !id.is_empty()) {
                 let bad = |error| Obstacle::terminal(About::Groups, format!("{path}.id: {error}"));
                 additional.push(id.parse().map_err(bad)?);
@@ -341,11 +347,22 @@ impl<C: Cloud> Keeper<C> {
         cloud: &CloudFacts,
         identity: &str,
     ) -> Result<Result<Preflight, Obstacle>, Error> {
+        // Secrets are read in the namespace of who asks, and in no other.
         let secret = match s.owner.as_ref().and_then(|owner| owner.data_secret.as_deref()) {
             Some(name) => self.bootstrap(s.key.namespace().unwrap_or_default(), name).await?,
             None => None,
         };
-        Ok(self.judge(shelf, s, cloud, identity, secret).await)
+        let data = match &s.claim {
+            Some(claim) => userdata::of_claim(claim.spec.user_data.is_some(), secret.as_ref()),
+            None => match secret {
+                Some(secret) => userdata::prepare(&secret, &s.machine.spec),
+                None => {
+                    let message = "the bootstrap secret of the Machine is not there";
+                    Err(Obstacle::dependency(About::Instance, message))
+                }
+            },
+        };
+        Ok(self.judge(shelf, s, cloud, identity, data).await)
     }
 
     async fn judge(
@@ -354,19 +371,21 @@ impl<C: Cloud> Keeper<C> {
         s: &Snapshot,
         cloud: &CloudFacts,
         identity: &str,
-        secret: Option<BTreeMap<String, Vec<u8>>>,
+        data: Result<Private<Vec<u8>>, Obstacle>,
     ) -> Result<Preflight, Obstacle> {
         let spec = &s.machine.spec;
+        let path =
+            |of_machine: &'static str, of_claim: &'static str| if s.claim.is_some() { of_claim } else { of_machine };
+        let (type_path, image_path) =
+            (path("spec.instanceType", "spec.args[instanceType]"), path("spec.ami.id", "spec.args[ami]"));
         let asked = |about| move |error: Ec2Error| obstacle(about, &error, identity);
         let terminal = |about, message: String| Obstacle::terminal(about, message);
-        let type_: InstanceType = spec
-            .instance_type
-            .parse()
-            .map_err(|error| terminal(About::Instance, format!("spec.instanceType: {error}")))?;
+        let type_: InstanceType =
+            spec.instance_type.parse().map_err(|error| terminal(About::Instance, format!("{type_path}: {error}")))?;
         let region = &shelf.door().region;
         let facts = shelf.type_facts(&type_).await.map_err(asked(About::Instance))?;
         let Some(facts) = facts else {
-            return Err(terminal(About::Instance, format!("spec.instanceType: EC2 knows no type {type_} in {region}")));
+            return Err(terminal(About::Instance, format!("{type_path}: EC2 knows no type {type_} in {region}")));
         };
         if s.is_dynamic() && !facts.dedicated_hosts {
             return Err(terminal(About::Host, format!("type {type_} does not run on dedicated hosts")));
@@ -380,9 +399,9 @@ impl<C: Cloud> Keeper<C> {
             };
             return Err(Obstacle { fatal: !version, ..terminal(About::Instance, message.to_owned()) });
         };
-        let id: ImageId = image.parse().map_err(|error| terminal(About::Instance, format!("spec.ami.id: {error}")))?;
+        let id: ImageId = image.parse().map_err(|error| terminal(About::Instance, format!("{image_path}: {error}")))?;
         let Some(image) = shelf.image(&id).await.map_err(asked(About::Instance))? else {
-            return Err(terminal(About::Instance, format!("spec.ami.id: EC2 knows no image {id} in {region}")));
+            return Err(terminal(About::Instance, format!("{image_path}: EC2 knows no image {id} in {region}")));
         };
         let fits = image.architecture.as_ref().is_none_or(|needed| facts.architectures.contains(needed));
         if !fits {
@@ -396,10 +415,7 @@ impl<C: Cloud> Keeper<C> {
             let message = "the load balancer of the API has no name yet, and a control plane needs it";
             return Err(Obstacle::dependency(About::Instance, message));
         }
-        let Some(secret) = secret else {
-            return Err(Obstacle::dependency(About::Instance, "the bootstrap secret of the Machine is not there"));
-        };
-        let user_data = userdata::prepare(&secret, spec)?;
+        let user_data = data?;
         let journal = s.journal();
         let id = journal.launch.as_ref().map(|l| &l.id).or(journal.allocation.as_ref().map(|a| &a.id));
         let Some(belonging) = self.belonging(s, id.unwrap_or(&s.fresh)) else {
@@ -451,6 +467,9 @@ impl<C: Cloud> Keeper<C> {
             .subnet
             .as_ref()
             .filter(|subnet| subnet.id.as_deref().is_some_and(|id| !id.is_empty()) || !subnet.filters.is_empty());
+        if let Some(claim) = &s.claim {
+            return self.place_of_claim(shelf, claim, named, &need, cloud, identity).await;
+        }
         let Some(reference) = named else { return placement::among_listed(&need, cloud) };
         if let Some(id) = reference.id.as_deref().filter(|id| !id.is_empty())
             && let Err(error) = id.parse::<api::names::SubnetId>()
@@ -462,6 +481,40 @@ impl<C: Cloud> Keeper<C> {
         placement::among_described(&found, &need, cloud)
     }
 
+    /// A claim goes to the subnet it names, else to a default one of the account.
+    async fn place_of_claim(
+        &self,
+        shelf: &Shelf<C::Ec2>,
+        claim: &ClaimFacts,
+        named: Option<&ResourceReference>,
+        need: &Need<'_>,
+        cloud: &CloudFacts,
+        identity: &str,
+    ) -> Result<placement::Place, Obstacle> {
+        let id = named.and_then(|reference| reference.id.as_deref());
+        if let Some(Err(error)) = id.map(str::parse::<api::names::SubnetId>) {
+            return Err(Obstacle::terminal(About::Instance, format!("spec.args[subnet]: {error}")));
+        }
+        let any = ResourceReference {
+            id: None,
+            filters: vec![ResourceFilter { name: "default-for-az".to_owned(), values: vec!["true".to_owned()] }],
+        };
+        let (ids, filters) = placement::question(named.unwrap_or(&any));
+        let found = shelf.subnets(ids, filters).await.map_err(|error| obstacle(About::Instance, &error, identity))?;
+        // The order in which EC2 tells them means nothing.
+        let mut found = found.to_vec();
+        found.sort_by(|a, b| (&a.zone, &a.id).cmp(&(&b.zone, &b.id)));
+        let preferred = Need { failure_domain: claim.preferred_zone(), ..*need };
+        let place = placement::among_described(&found, &preferred, cloud);
+        place.or_else(|_| placement::among_described(&found, need, cloud)).map_err(|obstacle| match need.zone() {
+            Ok(Some(zone)) => Obstacle::dependency(About::Zone, format!("no subnet of this claim is in zone {zone}")),
+            _ => Obstacle {
+                message: "spec.args[subnet]: the subnet is not there, or the account has no default one".to_owned(),
+                ..obstacle
+            },
+        })
+    }
+
     async fn bootstrap(&self, namespace: &str, name: &str) -> Result<Option<BTreeMap<String, Vec<u8>>>, Error> {
         let api: Api<Secret> = Api::namespaced(self.writer.client().clone(), namespace);
         let found = api.get_opt(name).await.map_err(read(|| format!("Secret {namespace}/{name}")))?;
@@ -469,16 +522,38 @@ impl<C: Cloud> Keeper<C> {
     }
 }
 
+/// Whether the machine is about to ask for its first host or, without one, for its instance.
+fn begins(s: &Snapshot) -> bool {
+    let journal = s.journal();
+    let idle = journal.allocation.as_ref().is_none_or(|allocation| allocation.phase == Phase::Released);
+    let new = if s.is_dynamic() { idle } else { journal.launch.is_none() };
+    new && s.machine.has_finalizer() && matches!(s.preflight, Some(Ok(_)))
+}
+
 /// Where and as whom EC2 is called. What was made in a region is looked for there, whatever the cluster says now; as whom
 /// is the cluster's to say, as long as it is there.
 fn scope_of(cloud: Option<&CloudFacts>, journal: &Journal) -> Option<Scope> {
     let now = cloud.and_then(|cloud| {
         let region = cloud.region.as_deref()?.parse().ok()?;
-        Some(Scope { region, identity: cloud.identity.clone() })
+        Some(Scope { region, identity: cloud.identity.clone(), account: None })
     });
     match (now, journal.scope.clone()) {
-        (Some(now), Some(then)) => Some(Scope { region: then.region, identity: now.identity }),
+        (Some(now), Some(then)) => Some(Scope { identity: now.identity, ..then }),
         (now, then) => now.or(then),
+    }
+}
+
+/// Why EC2 is not believed: it is asked in another account than the one the machine was made in, where nothing of the
+/// machine can be, or nobody can tell in which.
+fn abroad(scope: &Scope, account: &Result<AccountId, Ec2Error>) -> Option<Obstacle> {
+    let (home, identity) = (scope.account.as_ref()?, name(scope));
+    match account {
+        Ok(account) if account == home => None,
+        Ok(account) => {
+            let message = format!("{identity} is of account {account}, and this machine was made in account {home}");
+            Some(Obstacle::private(About::Instance, Class::Permission, message))
+        }
+        Err(error) => Some(obstacle(About::Instance, error, &identity)),
     }
 }
 

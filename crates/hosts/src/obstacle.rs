@@ -11,6 +11,12 @@ pub enum About {
     Instance,
     /// Its security groups.
     Groups,
+    /// The zone it must be in.
+    Zone,
+    /// Its user data, which cannot be read.
+    Data,
+    /// Its user data, of which there are too many.
+    Size,
 }
 
 /// What keeps a machine from going on.
@@ -24,18 +30,26 @@ pub struct Obstacle {
     pub message: String,
     /// Whether only another machine helps, so that owners replace this one.
     pub fatal: bool,
+    /// Whether the sentence quotes EC2, or names what is the operators' business: no tenant reads it.
+    pub private: bool,
 }
 
 impl Obstacle {
     /// Something that cannot work as it is.
     #[must_use]
     pub fn terminal(about: About, message: impl Into<String>) -> Self {
-        Self { about, class: Class::Terminal, message: message.into(), fatal: false }
+        Self { about, class: Class::Terminal, message: message.into(), fatal: false, private: false }
     }
 
     /// Something that others must provide first.
     #[must_use]
     pub fn dependency(about: About, message: impl Into<String>) -> Self {
-        Self { about, class: Class::Dependency, message: message.into(), fatal: false }
+        Self { about, class: Class::Dependency, message: message.into(), fatal: false, private: false }
+    }
+
+    /// Something that EC2 or an operator says no to.
+    #[must_use]
+    pub fn private(about: About, class: Class, message: impl Into<String>) -> Self {
+        Self { about, class, message: message.into(), fatal: false, private: true }
     }
 }

@@ -1,5 +1,6 @@
 //! The exact requests for hosts and instances.
 
+use api::names::hosts::{ALLOCATION_ID_TAG, MACHINE_NAME_TAG, NAME_TAG};
 use api::names::{ClientToken, HostId, ImageId, InstanceType, SecurityGroupId, SubnetId};
 use api::own::{AWSMachineSpec, HostAffinity, Tenancy as WantedTenancy, Volume};
 use aws::port::{
@@ -92,7 +93,7 @@ impl Recipe {
             profile: self.profile.clone(),
             block_devices: self.block_devices.clone(),
             metadata: self.metadata.clone(),
-            user_data: Some(self.user_data.clone()),
+            user_data: Some(self.user_data.clone()).filter(|data| !data.expose().is_empty()),
             placement: Placement {
                 tenancy: self.tenancy.clone(),
                 affinity: self.affinity.clone().filter(|_| !dry_run),
@@ -105,6 +106,22 @@ impl Recipe {
             tags: self.tags.clone(),
         }
     }
+}
+
+/// A launch in words in which launches read the same that EC2 cannot tell apart before it has them: who is launched, and
+/// with what data, is left out; what, where, with which rights and which tags of users is not.
+#[must_use]
+pub fn alike(request: &RunInstance) -> String {
+    let mut tags = request.tags.clone();
+    for key in [NAME_TAG, MACHINE_NAME_TAG, ALLOCATION_ID_TAG] {
+        if let Some(value) = tags.get_mut(key) {
+            value.clear();
+        }
+    }
+    let nobody = RunInstance { user_data: None, tags, ..request.clone() };
+    // The token names the machine.
+    let text = format!("{nobody:?}");
+    text.replace(request.token.as_str(), "")
 }
 
 /// On whose hardware a machine runs, and whether it is tied to it: exactly what is asked for, and nothing where nothing is.
@@ -291,6 +308,33 @@ mod tests {
         let dry = recipe.run(token(), subnet(), Some(host), true);
         assert_eq!((dry.placement.host, dry.placement.affinity, dry.dry_run), (None, None, true));
         assert_eq!(dry.placement.tenancy, Some(Tenancy::Host));
+    }
+
+    #[test]
+    fn rehearsals_of_equal_machines_read_the_same_and_others_do_not() {
+        let of = |name: &str, data: &[u8], change: &dyn Fn(&mut Recipe)| {
+            let mut recipe = sample::recipe();
+            recipe.user_data = data.to_vec().into();
+            recipe.tags.insert(NAME_TAG.to_owned(), name.to_owned());
+            recipe.tags.insert(MACHINE_NAME_TAG.to_owned(), format!("n/{name}"));
+            recipe.tags.insert(ALLOCATION_ID_TAG.to_owned(), format!("id-of-{name}"));
+            recipe.tags.insert("team".to_owned(), "blue".to_owned());
+            change(&mut recipe);
+            let token = format!("dr-id-of-{name}").parse().unwrap();
+            alike(&recipe.run(token, "subnet-0000000a".parse().unwrap(), None, true))
+        };
+        let one = of("a", b"data of a", &|_| {});
+        assert_eq!(one, of("b", b"data of b", &|_| {}));
+        assert!(!one.contains("id-of-a") && one.contains("blue"), "{one}");
+        for other in [
+            of("a", b"data of a", &|recipe| recipe.image = "ami-0000000b".parse().unwrap()),
+            of("a", b"data of a", &|recipe| recipe.profile = Some("nodes".to_owned())),
+            of("a", b"data of a", &|recipe| recipe.groups.clear()),
+            of("a", b"data of a", &|recipe| drop(recipe.tags.insert("team".to_owned(), "red".to_owned()))),
+            of("a", b"data of a", &|recipe| drop(recipe.tags.remove(NAME_TAG))),
+        ] {
+            assert_ne!(one, other);
+        }
     }
 
     #[test]

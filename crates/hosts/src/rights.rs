@@ -4,7 +4,7 @@ use kit::rights::{Reach, Right};
 
 const READ: &[&str] = &["get", "list", "watch"];
 
-/// The rights of this room. Secrets are granted by namespace, by whoever names them.
+/// The rights of this room. Secrets are read by name, in any namespace: bootstrap data lies beside its machine.
 pub const RIGHTS: &[Right] = &[
     Right {
         group: "infrastructure.cluster.x-k8s.io",

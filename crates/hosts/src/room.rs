@@ -1,10 +1,9 @@
 //! The room: keeps machines and their hosts.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use api::key::ObjectKey;
-use api::own::AWSMachineStatus;
 use aws::cloud::Cloud;
 use aws::credentials::Source;
 use jiff::Timestamp;
@@ -12,19 +11,21 @@ use kit::class::{Class, Classify};
 use kit::clock::Clock;
 use kit::conditions::Transition;
 use kit::events::Events;
-use kit::feed::Version;
+use kit::feed::{Feed, Version};
 use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
 use kit::write::{self, Writer};
 use tokio::time::Instant;
 
+use crate::asker::{Asker, ByMachine};
+use crate::claim::Claims;
 use crate::config::Config;
 use crate::decide::{self, Step};
 use crate::facts::World;
+use crate::guard;
 use crate::memory::{Ledger, Memories};
 use crate::metrics::HostsMetrics;
 use crate::shelf::Shelves;
 use crate::snapshot::{Sky, Snapshot};
-use crate::{guard, status};
 
 /// Why a pass could not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -71,8 +72,11 @@ pub(crate) fn read(what: impl FnOnce() -> String) -> impl FnOnce(kube::Error) ->
     move |source| Error::Read { what: what(), source: Box::new(source) }
 }
 
-/// The room.
-pub struct Keeper<C: Cloud> {
+/// The room, for those who ask.
+pub struct Keeper<C: Cloud, A: Asker = ByMachine> {
+    pub(crate) asker: A,
+    /// The claims on hosts, once they are served here: their hosts belong to somebody too.
+    pub(crate) claims: OnceLock<Feed<Claims>>,
     pub(crate) world: World,
     pub(crate) config: Arc<Config>,
     pub(crate) shelves: Arc<Shelves<C>>,
@@ -104,12 +108,21 @@ pub struct Parts<C: Cloud> {
 }
 
 impl<C: Cloud> Keeper<C> {
-    /// A room of these parts.
+    /// A room of these parts, for machines.
     #[must_use]
     pub fn new(parts: Parts<C>) -> Self {
+        Self::asked_by(ByMachine::new(parts.world.clone()), parts)
+    }
+}
+
+impl<C: Cloud, A: Asker> Keeper<C, A> {
+    /// A room of these parts.
+    #[must_use]
+    pub fn asked_by(asker: A, parts: Parts<C>) -> Self {
         let Parts { world, config, shelves, writer, events, clock, metrics } = parts;
         let (memories, ledger) = (Memories::default(), Ledger::default());
-        Self { world, config, shelves, writer, events, clock, metrics, memories, ledger, keys: Mutex::default() }
+        let (claims, keys) = (OnceLock::new(), Mutex::default());
+        Self { asker, claims, world, config, shelves, writer, events, clock, metrics, memories, ledger, keys }
     }
 
     /// Counts how often in a row something outside was missing, and forgets what went wrong long ago.
@@ -127,12 +140,12 @@ impl<C: Cloud> Keeper<C> {
     }
 }
 
-impl<C: Cloud> Room for Keeper<C> {
-    const NAME: &'static str = "hosts";
+impl<C: Cloud, A: Asker> Room for Keeper<C, A> {
+    const NAME: &'static str = A::NAME;
     type Key = ObjectKey;
     type Snapshot = Snapshot;
     type Step = Step;
-    type Status = AWSMachineStatus;
+    type Status = A::Status;
     type Error = Error;
 
     async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
@@ -155,7 +168,7 @@ impl<C: Cloud> Room for Keeper<C> {
         self.carry_out(snapshot, step).await
     }
 
-    fn report<'s>(&self, s: &'s Snapshot, _: Option<&Trouble<Error>>) -> Option<Report<'s, AWSMachineStatus>> {
+    fn report<'s>(&self, s: &'s Snapshot, _: Option<&Trouble<Error>>) -> Option<Report<'s, A::Status>> {
         // What went wrong in this very pass is told with it.
         let memory = self.memories.of(&s.key);
         let now = Snapshot { mishap: memory.mishap, refusals: memory.refusals, ..s.clone() };
@@ -163,22 +176,14 @@ impl<C: Cloud> Room for Keeper<C> {
         if thought.silent || thought.steps.contains(&Step::Conclude) {
             return None;
         }
-        let (next, verdicts) = status::status(&now, &thought);
-        Some(Report {
-            target: s.target.clone(),
-            generation: s.machine.generation,
-            stored: &s.machine.status,
-            next,
-            based_on: None,
-            verdicts,
-        })
+        self.asker.report(s, &now, &thought)
     }
 
     fn event(&self, transition: &Transition) -> Option<Notice> {
-        status::event(transition)
+        A::event(transition)
     }
 
     fn wrote(&self, key: &ObjectKey, version: &Version) {
-        self.world.machines.wrote(key, version);
+        self.asker.wrote(key, version);
     }
 }

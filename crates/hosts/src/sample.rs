@@ -134,6 +134,7 @@ pub(crate) fn machine() -> MachineFacts {
         deleting: false,
         deleted_at: None,
         finalizers: Vec::new(),
+        finalizer: api::names::hosts::MACHINE_FINALIZER,
         cluster: Some("c".into()),
         filter: None,
         owner: Some("m".into()),

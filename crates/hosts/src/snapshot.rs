@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::key::ObjectKey;
-use api::names::hosts::{ALLOCATION_ID_TAG, RETAINED_TAG};
-use api::names::{HostId, InstanceId, SecurityGroupId};
+use api::names::{AccountId, HostId, InstanceId, SecurityGroupId};
 use aws::port::{Host, Instance, InstanceState};
+use claim_kind::quota::Full;
 use jiff::Timestamp;
 use kit::feed::Version;
 use kit::write::Target;
 
+use crate::claim::ClaimFacts;
 use crate::classes::Class;
 use crate::config::Config;
 use crate::facts::{CloudFacts, ClusterFacts, MachineFacts, OwnerFacts};
@@ -35,8 +36,14 @@ pub enum Doing {
     Release,
     /// Leaving hosts to their owner.
     Retain,
-    /// Setting tags, groups or options.
-    Tend,
+    /// Setting tags.
+    Tag,
+    /// Setting security groups.
+    Groups,
+    /// Setting how an instance reaches its metadata service.
+    Metadata,
+    /// Switching the instance on or off.
+    Power,
 }
 
 /// The last thing that went wrong, kept until it is time to try again.
@@ -76,9 +83,11 @@ pub struct Refusal {
 /// What EC2 shows of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sight {
-    /// Every instance that is the machine's by id, token or tags.
+    /// Every instance that is provably the machine's.
     pub instances: Vec<Instance>,
-    /// Every host that is the machine's by journal, token or tag, or that its instance runs on.
+    /// Instances that the machine names and that nothing else says are its own.
+    pub strangers: Vec<Instance>,
+    /// Every host that the journal, the status, a token or a tag names, or that the machine's instance runs on.
     pub hosts: BTreeMap<HostId, Host>,
     /// Hosts of the journal that EC2 does not know.
     pub unknown_hosts: BTreeSet<HostId>,
@@ -126,8 +135,10 @@ pub struct Snapshot {
     pub now: Timestamp,
     /// The settings.
     pub config: Arc<Config>,
-    /// The machine.
+    /// The machine; of a claim, the machine that it asks for.
     pub machine: Arc<MachineFacts>,
+    /// The claim, where a claim asks.
+    pub claim: Option<Arc<ClaimFacts>>,
     /// Its version.
     pub version: Version,
     /// Its Machine.
@@ -138,6 +149,8 @@ pub struct Snapshot {
     pub cloud: Option<Arc<CloudFacts>>,
     /// Where and as whom EC2 is called.
     pub scope: Option<Scope>,
+    /// The account that EC2 was asked in; none when nobody could tell.
+    pub account: Option<AccountId>,
     /// The uid of the management cluster; none when it is not known yet.
     pub management: Option<Box<str>>,
     /// What EC2 shows.
@@ -150,12 +163,18 @@ pub struct Snapshot {
     pub fresh: AllocationId,
     /// Hosts against caps.
     pub usage: Usage,
+    /// The quota that leaves no room for another host.
+    pub full: Option<Full>,
     /// What went wrong last.
     pub mishap: Option<Mishap>,
     /// Hosts that EC2 did not take back.
     pub refusals: BTreeMap<HostId, Refusal>,
     /// How often in a row EC2 could not be asked, or something was missing.
     pub tries: u32,
+    /// When it is the machine's turn to be launched; none where that does not matter.
+    pub turn: Option<Timestamp>,
+    /// Whether this process has tried to say that the machine's instance is about to be ended.
+    pub announced: bool,
 }
 
 /// Whether an instance is there, and not on its way out for good.
@@ -199,18 +218,6 @@ impl Snapshot {
         by_owner.or(self.machine.cluster.as_deref())
     }
 
-    /// Whether a host carries the machine's allocation id, or was the machine's before there was a journal.
-    #[must_use]
-    pub fn owns(&self, host: &Host) -> bool {
-        let journal = self.journal();
-        let Some(allocation) = &journal.allocation else { return false };
-        match host.tags.get(ALLOCATION_ID_TAG) {
-            Some(id) => id == allocation.id.as_str(),
-            // Until its tags are written, a host that was there before its journal is known by the journal alone.
-            None => allocation.adopted && allocation.hosts.contains(&host.id) && !host.tags.contains_key(RETAINED_TAG),
-        }
-    }
-
     /// The one instance of the machine: a living one, else a named one, else the latest.
     #[must_use]
     pub fn instance(&self) -> Option<&Instance> {
@@ -238,6 +245,39 @@ impl Snapshot {
     #[must_use]
     pub fn after(&self, pause: Duration) -> Timestamp {
         self.now.saturating_add(pause).unwrap_or(self.now)
+    }
+
+    /// How long to wait before looking again at something that began at a moment: an eighth of what it took so far, at
+    /// least `least` and at most `most`.
+    #[must_use]
+    pub fn pause_since(&self, began: Timestamp, least: Duration, most: Duration) -> Duration {
+        let took = Duration::try_from(self.now.duration_since(began)).unwrap_or_default();
+        (took / 8).clamp(least.min(most), most)
+    }
+
+    /// The time of the machine's turn, while it is not there yet.
+    #[must_use]
+    pub fn turn_to_come(&self) -> Option<Timestamp> {
+        self.turn.filter(|turn| *turn > self.now)
+    }
+
+    /// How long to wait after so many failures in a row. Claims are served at the pace that all kinds of them keep to.
+    #[must_use]
+    pub fn pace(&self, class: Class, tries: u32) -> Duration {
+        let usual = class.wait(tries);
+        match &self.claim {
+            Some(_) => usual.max(crate::claim::pace(tries)),
+            None => usual,
+        }
+    }
+
+    /// Whose hosts are counted together, within a namespace.
+    #[must_use]
+    pub fn group(&self) -> Option<&str> {
+        match &self.claim {
+            Some(_) => Some(crate::claim::GROUP),
+            None => self.cluster_name(),
+        }
     }
 
     /// Whether a moment lies further back than a time.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::hosts::{
-    ALLOCATION_ID_TAG, AUTO_RELEASE_TAG, MACHINE_NAME_TAG, MANAGEMENT_CLUSTER_TAG, NAME_TAG, RETAINED_FROM_TAG,
-    RETAINED_TAG, ROLE_TAG,
+    ALLOCATION_ID_TAG, AUTO_RELEASE_TAG, MACHINE_NAME_TAG, MANAGEMENT_CLUSTER_TAG, NAME_TAG, OWN_TAG_PREFIXES,
+    RETAINED_FROM_TAG, RETAINED_TAG, ROLE_TAG,
 };
 use aws::port::Tags;
 
@@ -14,8 +14,8 @@ use crate::names::{cluster_tag, kubernetes_tag};
 /// Who a resource belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Belonging {
-    /// The Cluster.
-    pub cluster: String,
+    /// The Cluster; none for a claim of no cluster.
+    pub cluster: Option<String>,
     /// The namespace of the machine.
     pub namespace: String,
     /// The Machine.
@@ -32,19 +32,27 @@ pub struct Belonging {
     pub auto_release: Option<bool>,
 }
 
+/// Whether a tag says whose a resource is or what becomes of it, so that it counts only as we write it.
+#[must_use]
+pub fn is_ours(key: &str) -> bool {
+    key == MACHINE_NAME_TAG || OWN_TAG_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+}
+
 /// The tags of a resource: those of users, later ones winning, and above them those that say whose it is.
 #[must_use]
 pub fn merged<'a>(users: impl IntoIterator<Item = &'a BTreeMap<String, String>>, belonging: &Belonging) -> Tags {
     let mut all = Tags::new();
     for tags in users {
-        all.extend(tags.iter().map(|(key, value)| (key.clone(), value.clone())));
+        let theirs = tags.iter().filter(|(key, _)| !is_ours(key));
+        all.extend(theirs.map(|(key, value)| (key.clone(), value.clone())));
     }
     all.entry(NAME_TAG.to_owned()).or_insert_with(|| belonging.name.clone());
     let owned = || "owned".to_owned();
     let role = if belonging.control_plane { "control-plane" } else { "node" };
+    if let Some(cluster) = &belonging.cluster {
+        all.extend([(cluster_tag(cluster), owned()), (kubernetes_tag(cluster), owned())]);
+    }
     all.extend([
-        (cluster_tag(&belonging.cluster), owned()),
-        (kubernetes_tag(&belonging.cluster), owned()),
         (ROLE_TAG.to_owned(), role.to_owned()),
         (MACHINE_NAME_TAG.to_owned(), format!("{}/{}", belonging.namespace, belonging.machine)),
         (ALLOCATION_ID_TAG.to_owned(), belonging.id.to_string()),
@@ -99,10 +107,11 @@ pub fn record(tags: &Tags) -> String {
 
 /// What makes a host one that was left to its owner: no longer of the cluster's own, and no longer ours to give back.
 #[must_use]
-pub fn retained(cluster: &str, namespace: &str, name: &str) -> Change {
-    let set = Tags::from([
-        (cluster_tag(cluster), "shared".to_owned()),
-        (kubernetes_tag(cluster), "shared".to_owned()),
+pub fn retained(cluster: Option<&str>, namespace: &str, name: &str) -> Change {
+    let shared = || "shared".to_owned();
+    let clusters = cluster.map(|cluster| [(cluster_tag(cluster), shared()), (kubernetes_tag(cluster), shared())]);
+    let mut set: Tags = clusters.into_iter().flatten().collect();
+    set.extend([
         (RETAINED_TAG.to_owned(), "true".to_owned()),
         (RETAINED_FROM_TAG.to_owned(), format!("{namespace}/{name}")),
     ]);
@@ -119,7 +128,7 @@ mod tests {
 
     fn belonging() -> Belonging {
         Belonging {
-            cluster: "c".to_owned(),
+            cluster: Some("c".to_owned()),
             namespace: "n".to_owned(),
             machine: "m".to_owned(),
             name: "awsm".to_owned(),
@@ -134,7 +143,14 @@ mod tests {
     fn later_tags_win_and_reserved_ones_win_over_all() {
         let cluster = tags(&[("a", "cluster"), ("b", "cluster"), ("c", "cluster")]);
         let machine = tags(&[("b", "machine"), ("c", "machine"), (ALLOCATION_ID_TAG, "forged")]);
-        let host = tags(&[("c", "host"), ("MachineName", "forged")]);
+        let forged = [
+            ("c", "host"),
+            ("MachineName", "forged"),
+            (RETAINED_TAG, "true"),
+            ("hosts.berth.dev/release-pending", "true"),
+            ("sigs.k8s.io/cluster-api-provider-aws/cluster/other", "owned"),
+        ];
+        let host = tags(&forged);
         let all = merged([&cluster, &machine, &host], &belonging());
         let wanted = tags(&[
             ("a", "cluster"),
@@ -169,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_retained_host_is_nobodys_to_give_back() {
-        let change = retained("c", "n", "m");
+        let change = retained(Some("c"), "n", "m");
         assert_eq!(change.unset, [ALLOCATION_ID_TAG]);
         assert_eq!(change.set[RETAINED_FROM_TAG], "n/m");
         assert_eq!(change.set["sigs.k8s.io/cluster-api-provider-aws/cluster/c"], "shared");

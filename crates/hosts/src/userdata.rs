@@ -49,6 +49,26 @@ pub fn prepare(secret: &BTreeMap<String, Vec<u8>>, spec: &AWSMachineSpec) -> Res
     Ok(Secret::from(bytes))
 }
 
+/// The bytes to send for a claim: none where it names no Secret, else what its Secret holds under the key `userData` or,
+/// where there is none, `value`.
+///
+/// # Errors
+/// When the Secret is not there, lacks its data, or they are too long.
+pub fn of_claim(named: bool, secret: Option<&BTreeMap<String, Vec<u8>>>) -> Result<Secret<Vec<u8>>, Obstacle> {
+    if !named {
+        return Ok(Secret::from(Vec::new()));
+    }
+    let missing = |message| Obstacle::dependency(About::Data, message);
+    let secret = secret.ok_or_else(|| missing("The Secret of spec.userData is not there yet."))?;
+    let found = ["userData", "value"].iter().find_map(|key| secret.get(*key).filter(|value| !value.is_empty()));
+    let bytes = found.ok_or_else(|| missing("The Secret of spec.userData has neither the key userData nor value."))?;
+    if bytes.len() > LIMIT {
+        let message = format!("The user data have {} bytes, and EC2 takes {LIMIT}.", bytes.len());
+        return Err(Obstacle::terminal(About::Size, message));
+    }
+    Ok(Secret::from(bytes.clone()))
+}
+
 /// Compressed, and byte-equal for equal input: a launch that is asked for again must be the same request.
 fn gzip(data: &[u8]) -> Result<Vec<u8>, Obstacle> {
     let mut packed = Vec::new();

@@ -6,6 +6,8 @@ use api::names::hosts::{MOST_TAGS, RESERVED_TAG_PREFIXES};
 use api::own::AWSMachineSpec;
 use kit::field::{FaultKind, FieldError, FieldPath};
 
+/// Start of the keys by which hosts are known and their end is decided.
+const OWN_PREFIX: &str = "hosts.berth.dev/";
 const LONGEST_KEY: usize = 128;
 const LONGEST_VALUE: usize = 256;
 
@@ -13,6 +15,10 @@ const LONGEST_VALUE: usize = 256;
 pub(super) fn faults(spec: &AWSMachineSpec, root: &FieldPath) -> Vec<FieldError> {
     let machine = root.field("additionalTags");
     let mut errors = map_faults(&spec.additional_tags, &machine);
+    // Other reserved keys are in use by people and left out of what is applied; these would order what we do.
+    for key in spec.additional_tags.keys().filter(|key| key.starts_with(OWN_PREFIX)) {
+        errors.push(FieldError::forbidden(machine.key(key), format!("starts with {OWN_PREFIX:?}, which is reserved")));
+    }
     let Some(hosts) = &spec.dynamic_host_allocation else { return errors };
     let path = root.field("dynamicHostAllocation").field("tags");
     errors.extend(map_faults(&hosts.tags, &path));

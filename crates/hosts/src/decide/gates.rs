@@ -3,6 +3,7 @@
 use api::reasons::hosts::Reason;
 
 use super::{Says, unfit};
+use crate::claim::ClaimFacts;
 use crate::obstacle::{About, Obstacle};
 use crate::snapshot::Snapshot;
 
@@ -29,15 +30,36 @@ pub enum Gate {
 
 fn paused(s: &Snapshot) -> Option<String> {
     if s.machine.is_paused() {
-        return Some("the AWSMachine is paused by its annotation".to_owned());
+        return Some(format!("the {} is paused by its annotation", s.target.kind.kind));
     }
     let cluster = s.cluster.as_ref().filter(|cluster| cluster.paused);
     cluster.map(|_| format!("Cluster {} is paused", s.cluster_name().unwrap_or_default()))
 }
 
+/// The gates of a claim: it needs no owner and no Cluster, and what it asks for must be something that can be done.
+fn of_claim(s: &Snapshot, claim: &ClaimFacts) -> Gate {
+    if let Some(why) = paused(s) {
+        return Gate::Paused(why);
+    }
+    if s.machine.deleting {
+        return Gate::Delete;
+    }
+    if let Err(error) = &s.machine.journal {
+        return Gate::Refused(Obstacle::terminal(About::Instance, error.to_string()));
+    }
+    // What runs goes on: only what is still to be launched is judged by the rules.
+    match claim.fault.as_ref().filter(|_| s.machine.instance().is_none()) {
+        Some(fault) => Gate::Refused(Obstacle::terminal(About::Instance, fault.message.clone())),
+        None => Gate::Go,
+    }
+}
+
 /// The first gate that does not open. Deletion needs neither Machine nor Cluster: what the machine carries is enough.
 #[must_use]
 pub fn gate(s: &Snapshot) -> Gate {
+    if let Some(claim) = &s.claim {
+        return of_claim(s, claim);
+    }
     if let Some(filter) = &s.config.watch_filter
         && s.machine.filter.as_deref() != Some(filter.as_str())
     {

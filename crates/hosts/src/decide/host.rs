@@ -6,6 +6,7 @@ use api::names::HostId;
 use api::reasons::hosts::Reason;
 use aws::port::{Host, HostShape, HostState};
 
+use super::recover::{doubted, recovered, surfaced};
 use super::{ATTEMPT, CONSISTENT, MAC_MINIMUM, PAUSE, Says, Step, Thought, caps, release};
 use crate::journal::{Allocation, Cause, Phase, Terms};
 use crate::obstacle::{About, Obstacle};
@@ -16,6 +17,8 @@ use crate::tags::{self, Belonging};
 /// How long a host may be unknown or broken before the machine gives it up and asks for another.
 const GONE: std::time::Duration = std::time::Duration::from_secs(300);
 const POLL: std::time::Duration = std::time::Duration::from_secs(15);
+/// A host that was just allocated is looked at this soon: most are there within seconds, and paid for meanwhile.
+const SOON: std::time::Duration = std::time::Duration::from_millis(400);
 const MAC_POLL: std::time::Duration = std::time::Duration::from_secs(60);
 
 fn started(message: impl Into<String>) -> Thought {
@@ -34,8 +37,12 @@ pub(super) fn is_mac(shape: &HostShape) -> bool {
 
 /// Who the resources of a machine belong to.
 pub(crate) fn belonging(s: &Snapshot, id: &crate::journal::AllocationId) -> Option<Belonging> {
+    let cluster = s.cluster_name().map(str::to_owned);
+    if cluster.is_none() && s.claim.is_none() {
+        return None;
+    }
     Some(Belonging {
-        cluster: s.cluster_name()?.to_owned(),
+        cluster,
         namespace: s.key.namespace()?.to_owned(),
         machine: s.machine.owner.as_deref()?.to_owned(),
         name: s.key.name().to_owned(),
@@ -86,13 +93,6 @@ fn terms(s: &Snapshot, preflight: &Preflight) -> Result<Terms, Obstacle> {
     })
 }
 
-/// Hosts of the present epoch that EC2 shows and the journal does not know.
-pub(super) fn surfaced(s: &Snapshot, allocation: &Allocation) -> Vec<HostId> {
-    let Some(sight) = s.sight() else { return Vec::new() };
-    let new = |host: &&Host| !host.state.is_released() && !allocation.knows(&host.id) && s.owns(host);
-    sight.hosts.values().filter(new).map(|host| host.id.clone()).collect()
-}
-
 /// Asks for hosts for the first time, or again after the last ones were given back.
 fn intend(s: &Snapshot, before: Option<&Allocation>) -> Thought {
     let preflight = match &s.preflight {
@@ -106,6 +106,13 @@ fn intend(s: &Snapshot, before: Option<&Allocation>) -> Thought {
     };
     if let Some(obstacle) = caps(s, terms.quantity) {
         return Thought::default().stopped_by(s, &obstacle);
+    }
+    if let Some(full) = &s.full {
+        return Thought::default().stopped_by(s, &Obstacle::dependency(About::Host, full.to_string()));
+    }
+    if let Some(turn) = s.turn_to_come() {
+        let message = "other machines are launched first, at the pace that EC2 allows";
+        return started(message).host(Says::no(Reason::HostAllocationStarted, message)).wait(turn);
     }
     let id = before.map_or(&s.fresh, |before| &before.id);
     // A rehearsal needs a token of its own: that of the launch must stand for the launch alone.
@@ -128,7 +135,7 @@ fn intended(s: &Snapshot, allocation: &Allocation) -> Thought {
     let found = surfaced(s, allocation);
     let says = Says::no(Reason::HostAllocationStarted, "the host is being asked for");
     if !found.is_empty() {
-        let allocated = allocation.in_phase(Phase::Allocated, s.now).with_hosts(found);
+        let allocated = allocation.in_phase(Phase::Allocated, s.now).with_more(found);
         return started("a dedicated host was found").host(says).then(Step::Record { allocation: Box::new(allocated) });
     }
     // A host that is paid for before everything else is known to be there may be paid for in vain.
@@ -175,11 +182,33 @@ fn is_young_mac(s: &Snapshot, allocation: &Allocation, host: &Host) -> bool {
 /// What became of the hosts: one can be used, or there is something else to do.
 pub(super) fn ensure(s: &Snapshot) -> ControlFlow<Thought, HostId> {
     let journal = s.journal();
-    let Some(allocation) = &journal.allocation else { return Break(intend(s, None)) };
+    let Some(allocation) = &journal.allocation else {
+        // Before a host is asked for, those that are paid for already are looked for.
+        if let Some(recovered) = recovered(s) {
+            let says = Says::no(Reason::HostAllocationStarted, "the journal of the hosts was lost and is made anew");
+            let record = Step::Record { allocation: Box::new(recovered) };
+            return Break(started("the dedicated host was found again").host(says).then(record));
+        }
+        if let Some(says) = doubted(s) {
+            let waiting = started(says.message.clone()).wait(s.after(MAC_POLL));
+            return Break(waiting.host(says));
+        }
+        return Break(intend(s, None));
+    };
     match allocation.phase {
         Phase::Intended => Break(intended(s, allocation)),
         Phase::Allocated => allocated(s, allocation),
         Phase::Releasing => Break(release::release(s, allocation)),
+        Phase::Released if s.paid().next().is_some() => {
+            let back = surfaced(s, allocation);
+            let message = "a host that was taken for given back is still paid for";
+            let says = Says::no(Reason::HostAllocationStarted, message);
+            if back.is_empty() {
+                return Break(started(message).host(says).wait(s.after(POLL)));
+            }
+            let releasing = allocation.in_phase(Phase::Releasing, s.now).with_more(back);
+            Break(started(message).host(says).then(Step::Record { allocation: Box::new(releasing) }))
+        }
         Phase::Released => {
             let pause = match allocation.cause {
                 Some(Cause::Idle | Cause::Refused) => PAUSE,
@@ -204,8 +233,7 @@ pub(super) fn ensure(s: &Snapshot) -> ControlFlow<Thought, HostId> {
 fn allocated(s: &Snapshot, allocation: &Allocation) -> ControlFlow<Thought, HostId> {
     let more = surfaced(s, allocation);
     if !more.is_empty() {
-        let hosts = allocation.hosts.iter().cloned().chain(more).collect();
-        let record = allocation.clone().with_hosts(hosts);
+        let record = allocation.clone().with_more(more);
         return Break(started("another dedicated host was found").then(Step::Record { allocation: Box::new(record) }));
     }
     let sight = s.sight().cloned().unwrap_or_default();
@@ -213,7 +241,9 @@ fn allocated(s: &Snapshot, allocation: &Allocation) -> ControlFlow<Thought, Host
     let type_ = s.machine.spec.instance_type.parse();
     let fits = |host: &&&Host| {
         let room = type_.as_ref().ok().and_then(|type_| host.room_for(type_));
-        host.state == HostState::Available && host.instances.is_empty() && room != Some(0)
+        // The journal is a tenant's to write: whose a host is, its tags say.
+        let mine = s.owns(host) || s.may_take(host, &allocation.id);
+        mine && host.state == HostState::Available && host.instances.is_empty() && room != Some(0)
     };
     let journal = s.journal();
     let refused = journal.launch.as_ref().filter(|launch| {
@@ -223,7 +253,8 @@ fn allocated(s: &Snapshot, allocation: &Allocation) -> ControlFlow<Thought, Host
                 .as_deref()
                 .is_some_and(|code| crate::classes::Class::of(aws::errors::kind_of(code)).dooms_launch())
     });
-    let young = own.iter().any(|host| is_young_mac(s, allocation, host));
+    // What must be paid for anyway is kept, and used as soon as it can be.
+    let young = own.iter().any(|host| is_young_mac(s, allocation, host) || host.reservation.is_some());
     if let Some(launch) = refused
         && !young
     {
@@ -253,13 +284,25 @@ fn allocated(s: &Snapshot, allocation: &Allocation) -> ControlFlow<Thought, Host
 fn not_usable(s: &Snapshot, allocation: &Allocation, own: &[&Host]) -> Thought {
     let in_state = |state: HostState| own.iter().find(|host| host.state == state).map(|host| host.id.clone());
     if let Some(host) = in_state(HostState::Pending) {
-        let pause = if is_mac(&allocation.terms.shape) { MAC_POLL } else { POLL };
+        let longest = if is_mac(&allocation.terms.shape) { MAC_POLL } else { POLL };
+        let pause = s.pause_since(allocation.at, SOON, longest);
         let message = format!("host {host} is pending");
         return started(&message).host(Says::no(Reason::HostPending, message.clone())).wait(s.after(pause));
     }
+    let journal = s.journal();
+    let awaited = journal.launch.as_ref().filter(|launch| !super::launch::is_settled(s, launch));
+    if let Some(host) = own.iter().find(|host| {
+        let launched = awaited.is_some_and(|launch| launch.host.as_ref() == Some(&host.id));
+        host.state == HostState::Available && !host.instances.is_empty() && launched
+    }) {
+        let message = format!("an instance was launched on host {} and is not visible yet", host.id);
+        return started(&message).wait(s.after(POLL));
+    }
     if let Some(host) = own.iter().find(|host| host.state == HostState::Available) {
         let on_it: Vec<String> = host.instances.iter().map(|instance| instance.id.to_string()).collect();
-        let message = if on_it.is_empty() {
+        let message = if on_it.is_empty() && !s.owns(host) {
+            format!("the tags of host {} do not say that it is this machine's, so nothing is launched on it", host.id)
+        } else if on_it.is_empty() {
             format!("host {} shows no room for {}", host.id, s.machine.spec.instance_type)
         } else {
             format!("host {} holds instances that are not this machine's: {}", host.id, on_it.join(", "))
@@ -276,6 +319,14 @@ fn not_usable(s: &Snapshot, allocation: &Allocation, own: &[&Host]) -> Thought {
             return give_back(s, allocation, Cause::Failed, message);
         }
         return started(message).host(Says::no(Reason::HostAllocationFailed, message)).wait(s.after(POLL));
+    }
+    let unseen = |id: &HostId| s.sight().is_some_and(|sight| !sight.unknown_hosts.contains(id));
+    if own.is_empty()
+        && let Some(host) = allocation.hosts.iter().find(|id| unseen(id))
+    {
+        let message = format!("host {host} is allocated, and EC2 has to show it");
+        let pause = s.pause_since(allocation.at, SOON, POLL);
+        return started(&message).host(Says::no(Reason::HostPending, message.clone())).wait(s.after(pause));
     }
     // Broken, given back behind our back, or unknown: reads lag, so a fresh host is given time to appear.
     let (reason, message) = match in_state(HostState::PermanentFailure) {

@@ -2,9 +2,12 @@
 
 use std::ops::ControlFlow::{Break, Continue};
 
+use api::names::hosts::{ALLOCATION_ID_TAG, CLUSTER_TAG_PREFIX, MACHINE_NAME_TAG};
 use api::names::{HostId, SubnetId};
 use api::reasons::hosts::Reason;
+use aws::port::Instance;
 
+use super::recover::signatures;
 use super::{ATTEMPT, CONSISTENT, Fatal, MISMATCH, Says, Step, Thought, host};
 use crate::journal::Launch;
 use crate::obstacle::{About, Obstacle};
@@ -14,6 +17,14 @@ use crate::snapshot::{Doing, Snapshot};
 pub(crate) const MISMATCHED: &str = "IdempotentParameterMismatch";
 /// The instance of the token has ended.
 pub(crate) const ENDED: &str = "IdempotentInstanceTerminated";
+
+/// What is said of an instance that the machine names and that is not provably its own.
+pub(super) fn not_own(stranger: &Instance) -> String {
+    format!(
+        "the tags of instance {} do not say that it is this machine's ({MACHINE_NAME_TAG}, {ALLOCATION_ID_TAG}, {CLUSTER_TAG_PREFIX}<cluster>)",
+        stranger.id
+    )
+}
 
 /// Whether nothing can come of a launch any more that is not visible yet.
 pub(crate) fn is_settled(s: &Snapshot, launch: &Launch) -> bool {
@@ -25,7 +36,10 @@ pub(crate) fn is_settled(s: &Snapshot, launch: &Launch) -> bool {
 pub(super) fn without_instance(s: &Snapshot) -> Thought {
     if let Some(id) = s.machine.instance() {
         // It is known to have been there: a second one in its place would be one too many.
-        let message = format!("EC2 does not know instance {id}; no second one is launched in its place");
+        let message = match s.sight().and_then(|sight| sight.strangers.first()) {
+            Some(stranger) => format!("{}; it is left alone, and none is launched in its place", not_own(stranger)),
+            None => format!("EC2 does not know instance {id}; no second one is launched in its place"),
+        };
         let waiting = Thought::default().wait(s.after(ATTEMPT));
         return waiting.instance(Says::unknown(Reason::InstanceNotFound, message));
     }
@@ -36,8 +50,8 @@ pub(super) fn without_instance(s: &Snapshot) -> Thought {
         ended.fatal = Some(Fatal { reason: "UpdateError", message });
         return ended;
     }
-    if !s.machine.has_finalizer() || journal.scope.is_none() {
-        let Some(scope) = s.scope.clone() else {
+    if !s.machine.has_finalizer() || journal.scope.is_none() || s.can_sign() {
+        let Some(scope) = s.signed_scope() else {
             let obstacle = Obstacle::dependency(About::Instance, "the AWSCluster names no region");
             return Thought::default().stopped_by(s, &obstacle);
         };
@@ -45,7 +59,7 @@ pub(super) fn without_instance(s: &Snapshot) -> Thought {
         return Thought::default().instance(says).then(Step::Secure { scope });
     }
     if s.is_dynamic() {
-        return match host::ensure(s) {
+        let mut thought = match host::ensure(s) {
             Continue(host) => {
                 let pinned = journal.allocation.as_ref().map(|allocation| allocation.terms.subnet.clone());
                 let message = format!("host {host} is available");
@@ -53,6 +67,8 @@ pub(super) fn without_instance(s: &Snapshot) -> Thought {
             }
             Break(thought) => thought,
         };
+        thought.steps.splice(0..0, signatures(s));
+        return thought;
     }
     let fixed = match s.machine.spec.host_id.as_deref().map(str::parse) {
         None => None,
@@ -82,6 +98,12 @@ fn launch(s: &Snapshot, pinned: Option<SubnetId>, host: Option<HostId>) -> Thoug
     let record = |launch: Launch| Step::RecordLaunch { launch: Box::new(launch) };
     let journal = s.journal();
     let Some(known) = &journal.launch else {
+        // With a host of its own the machine had its turn before it asked for the host.
+        if let Some(turn) = s.turn_to_come().filter(|_| !s.is_dynamic()) {
+            let message = "other machines are launched first, at the pace that EC2 allows";
+            let says = Says::no(Reason::InstanceProvisionStarted, message);
+            return Thought::default().instance(says).wait(turn);
+        }
         let id = journal.allocation.as_ref().map_or(&s.fresh, |allocation| &allocation.id);
         return match Launch::first(id.clone(), subnet, host, s.now) {
             Ok(first) => started.then(record(first)),

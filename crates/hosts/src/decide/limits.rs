@@ -17,19 +17,22 @@ pub fn unfit(spec: &AWSMachineSpec) -> Option<Obstacle> {
 /// Whether another allocation would break a cap of the installation.
 #[must_use]
 pub fn caps(s: &Snapshot, quantity: u32) -> Option<Obstacle> {
-    let cluster = s.cluster_name().unwrap_or_default();
-    let denied = |message: String| Obstacle { about: About::Host, class: Class::Permission, message, fatal: false };
+    let whose = match &s.claim {
+        Some(_) => format!("namespace {}", s.key.namespace().unwrap_or_default()),
+        None => format!("cluster {}", s.cluster_name().unwrap_or_default()),
+    };
+    let denied = |message: String| Obstacle::private(About::Host, Class::Permission, message);
     let (hosts, recent) = (s.usage.hosts.saturating_add(quantity), s.usage.recent.saturating_add(quantity));
     if hosts > s.config.max_hosts_per_cluster {
         let cap = s.config.max_hosts_per_cluster;
         return Some(denied(format!(
-            "cluster {cluster} would have {hosts} dedicated hosts, and --max-hosts-per-cluster is {cap}"
+            "{whose} would have {hosts} dedicated hosts, and --max-hosts-per-cluster is {cap}"
         )));
     }
     if recent > s.config.max_allocations_per_hour {
         let cap = s.config.max_allocations_per_hour;
         return Some(denied(format!(
-            "cluster {cluster} would have asked for {recent} dedicated hosts within an hour, and --max-allocations-per-hour is {cap}"
+            "{whose} would have asked for {recent} dedicated hosts within an hour, and --max-allocations-per-hour is {cap}"
         )));
     }
     None

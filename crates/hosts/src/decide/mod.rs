@@ -6,6 +6,8 @@ mod gates;
 mod host;
 mod launch;
 mod limits;
+mod power;
+mod recover;
 mod release;
 mod steady;
 #[cfg(test)]
@@ -25,6 +27,7 @@ pub(crate) use launch::{ENDED, MISMATCHED, is_settled as launch_is_settled};
 pub use limits::{caps, unfit};
 pub(crate) use steady::provider_id;
 
+use crate::claim::Progress;
 use crate::classes::Class;
 use crate::journal::{Allocation, Launch, Scope};
 use crate::obstacle::{About, Obstacle};
@@ -125,6 +128,18 @@ pub enum Step {
         /// How.
         options: MetadataOptions,
     },
+    /// Switches an instance on or off.
+    Power {
+        /// Which.
+        instance: InstanceId,
+        /// Whether it is to run.
+        on: bool,
+    },
+    /// Stores how far a reboot is, or that it is over.
+    Reboot {
+        /// What is stored; none once the reboot is over, with which the request for it goes.
+        progress: Option<Progress>,
+    },
     /// Writes what was applied last.
     Note {
         /// Annotations.
@@ -161,7 +176,10 @@ impl Step {
             Self::Terminate { .. } => Some(Doing::Terminate),
             Self::Release { .. } => Some(Doing::Release),
             Self::Retain { .. } => Some(Doing::Retain),
-            Self::Retag { .. } | Self::SetGroups { .. } | Self::SetMetadata { .. } => Some(Doing::Tend),
+            Self::Retag { .. } => Some(Doing::Tag),
+            Self::SetGroups { .. } => Some(Doing::Groups),
+            Self::SetMetadata { .. } => Some(Doing::Metadata),
+            Self::Power { .. } => Some(Doing::Power),
             _ => None,
         }
     }
@@ -266,7 +284,7 @@ impl Thought {
                 self.host = Some(Says::no(reason, obstacle.message.clone()));
                 self.instance = Some(Says::no(Reason::InstanceProvisionFailed, obstacle.message.clone()));
             }
-            About::Instance => {
+            About::Instance | About::Zone | About::Data | About::Size => {
                 self.instance = Some(Says::no(Reason::InstanceProvisionFailed, obstacle.message.clone()));
             }
             About::Groups => {
@@ -277,7 +295,7 @@ impl Thought {
         if obstacle.fatal {
             self.fatal = Some(Fatal { reason: "CreateError", message: obstacle.message.clone() });
         }
-        let pause = obstacle.class.wait(s.tries.saturating_add(1));
+        let pause = s.pace(obstacle.class, s.tries.saturating_add(1));
         self.wait(s.after(pause))
     }
 }
@@ -329,7 +347,7 @@ fn go(s: &Snapshot) -> Thought {
 
 /// EC2 could not be asked. An instance that runs goes on running: its conditions stay.
 fn clouded(s: &Snapshot, obstacle: &Obstacle) -> Thought {
-    let pause = obstacle.class.wait(s.tries.saturating_add(1));
+    let pause = s.pace(obstacle.class, s.tries.saturating_add(1));
     let waiting = Thought::default().wait(s.after(pause));
     let provisioned = s.machine.status.initialization.as_ref().is_some_and(|i| i.provisioned == Some(true));
     if provisioned || (obstacle.class == Class::Transient && s.tries < 3) {
@@ -344,8 +362,16 @@ fn hold_back(s: &Snapshot, thought: &mut Thought) {
     let at = thought.steps.iter().position(|step| step.doing() == Some(mishap.doing));
     let Some(at) = at else { return };
     if s.now < mishap.until {
-        thought.steps.truncate(at);
-        thought.steps.push(Step::Wait { until: Some(mishap.until) });
+        match mishap.doing {
+            // Nothing else depends on these.
+            Doing::Tag | Doing::Groups | Doing::Metadata => {
+                thought.steps.retain(|step| step.doing() != Some(mishap.doing));
+            }
+            _ => {
+                thought.steps.truncate(at);
+                thought.steps.push(Step::Wait { until: Some(mishap.until) });
+            }
+        }
     }
     say_mishap(s, thought);
 }
@@ -368,6 +394,12 @@ pub fn say_mishap(s: &Snapshot, thought: &mut Thought) {
         Doing::Release | Doing::Retain => {
             thought.release = Some(Says::no(mishap.class.of_release(), message));
         }
-        Doing::Tend => thought.groups = Some(Says::no(Reason::SecurityGroupsSyncFailed, message)),
+        Doing::Groups => thought.groups = Some(Says::no(Reason::SecurityGroupsSyncFailed, message)),
+        // The instance is what it is: this is no condition of its own, and not hidden either.
+        Doing::Tag | Doing::Metadata | Doing::Power => {
+            if let Some(says) = &mut thought.instance {
+                says.message = format!("{}; {message}", says.message);
+            }
+        }
     }
 }

@@ -3,20 +3,26 @@
 use std::time::Duration;
 
 use api::names::HostId;
-use api::names::hosts::{ALLOCATION_ID_TAG, RETAINED_TAG};
+use api::names::hosts::{ALLOCATION_ID_TAG, MACHINE_NAME_TAG};
 use api::reasons::hosts::Reason;
-use aws::port::Host;
+use aws::port::{Host, HostState};
 use jiff::Timestamp;
 
 use super::{CONSISTENT, Says, Step, Thought};
 use crate::classes::Class;
 use crate::journal::{Allocation, Phase};
+use crate::own::is_retained;
 use crate::snapshot::Snapshot;
 use crate::tags;
 
 const POLL: Duration = Duration::from_secs(15);
 /// A host that is occupied is looked at this often; EC2 counts instances for a while past their end.
 const OCCUPIED: Duration = Duration::from_secs(30);
+/// How long an instance that has ended is given to leave its host, as far as the room that EC2 shows tells, before the host
+/// is asked for all the same.
+const VACATED: Duration = Duration::from_secs(120);
+/// How soon a host that is about to be free, or just given back, is looked at.
+const SOON: Duration = Duration::from_secs(1);
 
 /// How one host stands on its way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,21 +54,26 @@ fn held(reason: Reason, message: impl Into<String>, until: Timestamp) -> Standin
 pub(crate) fn standing(s: &Snapshot, allocation: &Allocation, id: &HostId) -> Standing {
     let Some(host) = s.sight().and_then(|sight| sight.hosts.get(id)) else {
         let unknown = s.sight().is_some_and(|sight| sight.unknown_hosts.contains(id));
-        if unknown && s.is_older(allocation.at, CONSISTENT) {
+        let over = unknown && s.is_older(allocation.at, CONSISTENT);
+        if over && s.is_at_home() {
             return Standing::Released;
         }
-        let message = format!("EC2 does not show host {id}");
+        let message = if over {
+            format!("EC2 does not know host {id}, but nothing proves that it was asked in the account of the host")
+        } else {
+            format!("EC2 does not show host {id}")
+        };
         return held(Reason::DedicatedHostReleaseFailed, message, s.after(POLL));
     };
     if host.state.is_released() {
         return Standing::Released;
     }
     if !s.owns(host) {
-        if host.tags.get(RETAINED_TAG).is_some_and(|value| value == "true") {
+        if is_retained(&host.tags) {
             return Standing::Retained;
         }
         let message = format!(
-            "host {id} does not carry the tag {ALLOCATION_ID_TAG} of this machine, so it is not ours to release"
+            "host {id} does not carry the tags {ALLOCATION_ID_TAG} and {MACHINE_NAME_TAG} of this machine, so it is not ours to release"
         );
         return held(Reason::DedicatedHostReleaseFailed, message, s.after(Class::Permission.wait(1)));
     }
@@ -71,18 +82,37 @@ pub(crate) fn standing(s: &Snapshot, allocation: &Allocation, id: &HostId) -> St
         return held(Reason::DedicatedHostReleaseFailed, message, s.after(Class::Terminal.wait(1)));
     }
     if host.reservation.is_some() {
-        return Standing::Reserved;
+        if s.machine.deleting {
+            return Standing::Reserved;
+        }
+        let message = format!("host {id} is covered by a reservation and cannot be given back");
+        return held(Reason::HostReserved, message, s.after(Class::TooYoung.wait(1)));
     }
     if let Some(refusal) = s.refusals.get(id).filter(|refusal| s.now < refusal.until) {
-        let reason = refusal.class.map_or(Reason::WaitingForInstanceTermination, Class::of_release);
-        return held(reason, refusal.message.clone(), refusal.until);
+        return match refusal.class {
+            Some(class) => held(class.of_release(), refusal.message.clone(), refusal.until),
+            None => {
+                let look = s.after(s.pause_since(refusal.since, SOON, POLL)).min(refusal.until);
+                held(Reason::WaitingForInstanceTermination, refusal.message.clone(), look)
+            }
+        };
     }
     let others = occupants(s, host);
     if !others.is_empty() {
         let message = format!("host {id} holds {}", others.join(", "));
         return held(Reason::HostOccupied, message, s.after(OCCUPIED));
     }
+    if counts(host) && !s.refusals.contains_key(id) && !s.is_older(allocation.at, VACATED) {
+        let message = format!("EC2 still counts an instance on host {id} that has ended");
+        return held(Reason::HostOccupied, message, s.after(SOON));
+    }
     Standing::Ready
+}
+
+/// Whether EC2 takes something for being on a host: it shows less room than the empty host has. While it does, it refuses
+/// to take the host back.
+fn counts(host: &Host) -> bool {
+    host.room.iter().any(|room| room.available < room.total)
 }
 
 /// What is on a host, except for instances of the machine that have ended.
@@ -95,21 +125,31 @@ fn occupants(s: &Snapshot, host: &Host) -> Vec<String> {
     host.instances.iter().filter(|i| !ended(&i.id)).map(|i| i.id.to_string()).collect()
 }
 
-/// A host that stays occupied is worth a word every hour, once two have passed.
-fn overdue(s: &Snapshot, host: &HostId) -> Option<Step> {
-    let refusal = s.refusals.get(host).filter(|refusal| refusal.class == Some(Class::Occupied))?;
-    let hours = s.now.duration_since(refusal.since).as_hours();
+/// A host that stays occupied, by the machine's own instance or by somebody else's, is worth a word every hour, once two
+/// have passed since it was to be given back.
+fn overdue(s: &Snapshot, allocation: &Allocation, host: &HostId, reason: Reason) -> Option<Step> {
+    if reason != Reason::HostOccupied || allocation.phase != Phase::Releasing {
+        return None;
+    }
+    let hours = s.now.duration_since(allocation.at).as_hours();
     let message = format!("host {host} is still occupied after {hours} hours, and still paid for");
     (hours >= 2).then_some(Step::Tell { warning: true, reason: Reason::FailedReleaseHost, message })
 }
 
 fn retain(s: &Snapshot, host: &HostId) -> Step {
-    let (cluster, namespace) = (s.cluster_name().unwrap_or_default(), s.key.namespace().unwrap_or_default());
+    let (cluster, namespace) = (s.cluster_name(), s.key.namespace().unwrap_or_default());
     Step::Retain { host: host.clone(), change: tags::retained(cluster, namespace, s.key.name()) }
 }
 
 /// Gives back the hosts of a journal that is releasing, or that is to leave them.
 pub(super) fn release(s: &Snapshot, allocation: &Allocation) -> Thought {
+    // What is paid for anyway is of more use to a living machine than to nobody.
+    let reserved = s.paid().any(|host| host.reservation.is_some() && host.state == HostState::Available);
+    if reserved && !s.machine.deleting && allocation.phase == Phase::Releasing {
+        let message = "a reservation covers the host, so it is kept and used";
+        let kept = Step::Record { allocation: Box::new(allocation.in_phase(Phase::Allocated, s.now)) };
+        return Thought::default().host(Says::no(Reason::HostPending, message)).then(kept);
+    }
     let retaining = s.machine.deleting && !s.machine.releases();
     let standings: Vec<(HostId, Standing)> =
         allocation.hosts.iter().map(|id| (id.clone(), standing(s, allocation, id))).collect();
@@ -157,7 +197,7 @@ pub(super) fn release(s: &Snapshot, allocation: &Allocation) -> Thought {
     for (id, standing) in &standings {
         if let Standing::Held { reason, message, until } = standing {
             next = next.min(*until);
-            thought.steps.extend(overdue(s, id));
+            thought.steps.extend(overdue(s, allocation, id, *reason));
             let worse =
                 thought.release.as_ref().is_none_or(|says| says.reason == Reason::WaitingForInstanceTermination);
             if worse {

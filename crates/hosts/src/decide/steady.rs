@@ -11,8 +11,9 @@ use api::reasons::hosts::Reason;
 use aws::port::{HostState, Instance, InstanceState, MetadataOptions, Tags};
 
 use super::host::{belonging, host_tags};
+use super::recover::{adopted, is_unsigned, recovered, surfaced};
 use super::{CONSISTENT, Fatal, RESYNC, Says, Step, Thought};
-use crate::journal::{Allocation, Phase, Terms};
+use crate::journal::{Allocation, Phase};
 use crate::request;
 use crate::snapshot::{Snapshot, is_alive};
 use crate::tags;
@@ -32,18 +33,19 @@ pub(crate) fn provider_id(instance: &Instance) -> String {
 pub(super) fn steady(s: &Snapshot, instance: &Instance) -> Thought {
     let mut thought = state(s, instance);
     let journal = s.journal();
-    // An instance that others launched is taken over: first the finalizer, then everything else.
-    if (!s.machine.has_finalizer() || journal.scope.is_none())
-        && let Some(scope) = s.scope.clone()
-    {
-        return Thought { steps: vec![Step::Secure { scope }], ..thought };
-    }
     let id = provider_id(instance);
     let published = s.machine.spec.provider_id.as_deref() == Some(id.as_str())
         && s.machine.spec.instance_id.as_deref() == Some(instance.id.as_str());
     if !published && is_alive(&instance.state) {
         let publish = Step::Publish { instance: instance.id.clone(), provider_id: id };
+        // Which instance it is comes first: a machine that forgets it would launch another one.
         return Thought { steps: vec![publish], ..thought };
+    }
+    // An instance that others launched is taken over: first the finalizer, then everything else.
+    if (!s.machine.has_finalizer() || journal.scope.is_none() || s.can_sign())
+        && let Some(scope) = s.signed_scope()
+    {
+        return Thought { steps: vec![Step::Secure { scope }], ..thought };
     }
     if s.is_dynamic() {
         let (says, record) = placement(s, instance);
@@ -55,6 +57,7 @@ pub(super) fn steady(s: &Snapshot, instance: &Instance) -> Thought {
     }
     if is_alive(&instance.state) {
         tend(s, instance, &mut thought);
+        super::power::follow(s, instance, &mut thought);
     }
     thought
 }
@@ -113,7 +116,7 @@ fn placement(s: &Snapshot, instance: &Instance) -> (Says, Recorded) {
     let journal = s.journal();
     let sight = s.sight().cloned().unwrap_or_default();
     let Some(allocation) = journal.allocation else {
-        return match adopt(s, instance) {
+        return match recovered(s).or_else(|| adopted(s, instance)) {
             Some(adopted) => {
                 let says = Says::no(Reason::HostAllocationStarted, "the host of the instance is being adopted");
                 (says, Some((adopted, None)))
@@ -121,6 +124,13 @@ fn placement(s: &Snapshot, instance: &Instance) -> (Says, Recorded) {
             None => (mismatch(instance, "and no host was allocated for this machine"), None),
         };
     };
+    // Hosts may surface after the launch: a quantity, or what was taken for given back.
+    let more = surfaced(s, &allocation);
+    let others: Vec<HostId> = more.into_iter().filter(|id| Some(id) != instance.host.as_ref()).collect();
+    if allocation.phase == Phase::Allocated && !others.is_empty() {
+        let says = Says::no(Reason::HostPending, "another dedicated host was found");
+        return (says, Some((allocation.with_more(others), None)));
+    }
     let Some(host) = &instance.host else {
         return (Says::no(Reason::HostMismatch, format!("EC2 names no host of instance {}", instance.id)), None);
     };
@@ -131,12 +141,11 @@ fn placement(s: &Snapshot, instance: &Instance) -> (Says, Recorded) {
         return (mismatch(instance, &why), None);
     }
     if !allocation.hosts.contains(host) {
-        if !ours || allocation.past.contains(host) {
+        if !ours {
             return (mismatch(instance, "which was not allocated for this machine"), None);
         }
-        let hosts = allocation.hosts.iter().cloned().chain([host.clone()]).collect();
         let phase = if allocation.phase == Phase::Intended { Phase::Allocated } else { allocation.phase };
-        let moved = Allocation { phase, ..allocation.clone().with_hosts(hosts) };
+        let moved = Allocation { phase, ..allocation.clone().with_more(vec![host.clone()]) };
         let message = format!("instance {} moved to host {host}", instance.id);
         let tell = Step::Tell { warning: false, reason: Reason::DedicatedHostReplaced, message: message.clone() };
         return (Says::yes(Reason::HostAvailable, message), Some((moved, Some(tell))));
@@ -155,7 +164,8 @@ fn placement(s: &Snapshot, instance: &Instance) -> (Says, Recorded) {
         .collect();
     if !gone.is_empty() {
         let left: Vec<HostId> = allocation.hosts.iter().filter(|id| !gone.contains(id)).cloned().collect();
-        let mut record = allocation.clone().with_hosts(left);
+        // Dated, so that a read that lags does not bring them back at once.
+        let mut record = allocation.in_phase(allocation.phase, s.now).with_hosts(left);
         record.past.extend(gone);
         return (Says::yes(Reason::HostAvailable, format!("host {host} is available")), Some((record, None)));
     }
@@ -190,34 +200,6 @@ fn standing(s: &Snapshot, allocation: &Allocation, host: &HostId, state: Option<
         }
         None => Says::no(Reason::HostPending, format!("EC2 does not show host {host} yet")),
     }
-}
-
-/// The journal of a host that another controller allocated: only where the status names it and the instance is on it.
-fn adopt(s: &Snapshot, instance: &Instance) -> Option<Allocation> {
-    let host = instance.host.clone()?;
-    let status = s.machine.status.dedicated_host.as_ref()?.id.as_deref()?;
-    if status != host.as_str() || s.machine.spec.host_id.is_some() {
-        return None;
-    }
-    let shown = s.sight()?.hosts.get(&host)?;
-    // A host that names another allocation is another machine's.
-    if shown.state.is_released() || shown.tags.contains_key(api::names::hosts::ALLOCATION_ID_TAG) {
-        return None;
-    }
-    let id = s.journal().launch.map_or_else(|| s.fresh.clone(), |launch| launch.id);
-    let terms = Terms {
-        zone: instance.zone.clone()?,
-        subnet: instance.subnet.clone()?,
-        shape: request::shape(&s.machine.spec).ok()?,
-        quantity: 1,
-        recovery: None,
-        maintenance: None,
-        tags: host_tags(s, &id)?,
-    };
-    let intended = Allocation::intend(id, None, terms, s.now).ok()?;
-    let mut adopted = intended.in_phase(Phase::Allocated, s.now).with_hosts(vec![host]);
-    adopted.adopted = true;
-    Some(adopted)
 }
 
 /// Keeps tags, groups and options of what runs as they should be.
@@ -317,7 +299,7 @@ fn hosts(
     }
     let applied = tags::recorded(s.machine.last_host_tags());
     for host in allocation.hosts.iter().filter_map(|id| s.sight()?.hosts.get(id)) {
-        if host.state.is_released() || !s.owns(host) {
+        if host.state.is_released() || !(s.owns(host) || is_unsigned(s, &allocation, host)) {
             continue;
         }
         let change = tags::change(&host.tags, &wanted, &applied);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::key::ObjectKey;
-use api::names::hosts::{ALLOCATION_ID_TAG, MACHINE_FINALIZER, RETAINED_TAG};
+use api::names::hosts::{ALLOCATION_ID_TAG, MACHINE_FINALIZER, MACHINE_NAME_TAG, MANAGEMENT_CLUSTER_TAG, RETAINED_TAG};
 use api::own::DynamicHostAllocation;
 use api::views::ObjectRef;
 use aws::port::{Host, HostState, Instance, InstanceState};
@@ -26,6 +26,7 @@ use crate::snapshot::{Mishap, Preflight, Sight, Sky};
 
 const H: [&str; 3] = ["h-00000000000000001", "h-00000000000000002", "h-00000000000000003"];
 const I: &str = "i-00000000000000001";
+const ACCOUNT: &str = "123456789012";
 
 fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()
@@ -36,7 +37,7 @@ fn ago(seconds: i64) -> Timestamp {
 }
 
 fn scope() -> Scope {
-    Scope { region: "us-west-2".parse().unwrap(), identity: None }
+    Scope { region: "us-west-2".parse().unwrap(), identity: None, account: Some(ACCOUNT.parse().unwrap()) }
 }
 
 /// A machine with hosts of its own that may be worked on, and an EC2 that shows nothing.
@@ -64,15 +65,20 @@ fn snapshot() -> Snapshot {
         cluster: Some(Arc::new(ClusterFacts { infrastructure: Some(reference), provisioned: true, paused: false })),
         cloud: Some(Arc::new(CloudFacts { region: Some("us-west-2".to_owned()), ..CloudFacts::default() })),
         scope: Some(scope()),
+        account: Some(ACCOUNT.parse().unwrap()),
         management: Some("here".into()),
         sky: Sky::Clear(Box::default()),
         preflight: Some(Ok(Box::new(Preflight { recipe: sample::recipe(), place }))),
         groups: Some(Ok(vec!["sg-0000000a".parse().unwrap()])),
         fresh: AllocationId::of(7, 7),
         usage: crate::snapshot::Usage::default(),
+        claim: None,
+        full: None,
         mishap: None,
         refusals: BTreeMap::new(),
         tries: 0,
+        turn: None,
+        announced: false,
     }
 }
 
@@ -101,8 +107,19 @@ fn host(id: &str, state: HostState) -> Host {
     let mut host = sample::host(id);
     host.state = state;
     host.allocated = Some(ago(300));
-    host.tags.insert(ALLOCATION_ID_TAG.to_owned(), sample::allocation().id.to_string());
+    host.tags = own_tags();
     host
+}
+
+/// What says that something is the machine's.
+fn own_tags() -> aws::port::Tags {
+    let id = sample::allocation().id.to_string();
+    let all = [(ALLOCATION_ID_TAG, id.as_str()), (MACHINE_NAME_TAG, "n/m"), (MANAGEMENT_CLUSTER_TAG, "here")];
+    all.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
+
+fn instance() -> Instance {
+    Instance { tags: own_tags(), ..sample::instance(I) }
 }
 
 fn seeing(mut s: Snapshot, hosts: Vec<Host>, instances: Vec<Instance>) -> Snapshot {
@@ -111,7 +128,48 @@ fn seeing(mut s: Snapshot, hosts: Vec<Host>, instances: Vec<Instance>) -> Snapsh
     s
 }
 
-fn names(s: &Snapshot) -> Vec<String> {
+/// A claim whose instance is in a state, and everything else as it should be.
+pub(super) fn claimed(state: InstanceState, change: impl FnOnce(&mut crate::claim::ClaimFacts)) -> Snapshot {
+    use api::names::hosts::INSTANCE_ANNOTATION;
+    let id = sample::allocation().id;
+    let spec = serde_json::json!({"kind": "aws-dedicated-host", "poweredOn": true});
+    let metadata = serde_json::json!({"namespace": "n", "name": "m", "uid": id.as_str()});
+    let claim = serde_json::from_value(serde_json::json!({"metadata": metadata, "spec": spec})).unwrap();
+    let mut claim = crate::claim::ClaimFacts::of(claim).unwrap();
+    change(&mut claim);
+    let mut s = with(|machine| {
+        let subnet = sample::terms().subnet;
+        let launch = Launch::first(id.clone(), subnet, Some(H[0].parse().unwrap()), ago(120)).unwrap();
+        journal(machine, |journal| {
+            journal.allocation = Some(allocation(Phase::Allocated, &[H[0]], ago(300)));
+            journal.launch = Some(launch);
+        });
+        machine.owner = Some(crate::claim::owner_name("m").into());
+        machine.spec.provider_id = Some(format!("aws:///us-west-2a/{I}"));
+        machine.spec.instance_id = Some(I.to_owned());
+        machine.annotations.insert(INSTANCE_ANNOTATION.to_owned(), format!("aws:///us-west-2a/{I}"));
+    });
+    s.claim = Some(Arc::new(claim));
+    s.fresh = id.clone();
+    let belonging = belonging(&s, &id).unwrap();
+    let mut host = sample::host(H[0]);
+    host.tags = crate::tags::merged([], &belonging);
+    let mut instance = sample::instance(I);
+    (instance.state, instance.host, instance.tags) = (state, Some(host.id.clone()), host.tags.clone());
+    (instance.interfaces, s.groups) = (Vec::new(), Some(Ok(Vec::new())));
+    let mut s = seeing(s, vec![host], vec![instance]);
+    // What was applied last is written down.
+    for step in think(&s).steps {
+        if let Step::Note { annotations } = step {
+            let mut machine = crate::facts::MachineFacts::clone(&s.machine);
+            machine.annotations.extend(annotations.into_iter().map(|(key, text)| (key.to_owned(), text)));
+            s.machine = Arc::new(machine);
+        }
+    }
+    s
+}
+
+pub(super) fn names(s: &Snapshot) -> Vec<String> {
     let thought = think(s);
     assert_eq!(guard(s, &thought.steps), Ok(()), "{:?}", thought.steps);
     let name = |step: &Step| format!("{step:?}").split(|c: char| !c.is_alphanumeric()).next().unwrap().to_owned();
@@ -244,8 +302,10 @@ fn a_machine_goes_only_when_its_hosts_are_gone() {
     unknown.sky =
         Sky::Clear(Box::new(Sight { unknown_hosts: BTreeSet::from([H[0].parse().unwrap()]), ..Sight::default() }));
     assert_eq!(names(&unknown), ["Record"], "unknown for long enough is gone");
-    let running = || seeing(s_allocated(), vec![host(H[0], HostState::Available)], vec![sample::instance(I)]);
+    let running = || seeing(s_allocated(), vec![host(H[0], HostState::Available)], vec![instance()]);
     assert_eq!(names(&running()), ["Announce"], "whoever watches hears of it first");
+    let announced = Snapshot { announced: true, ..running() };
+    assert_eq!(names(&announced), ["Terminate", "Wait"], "and that they hear is tried once");
 }
 
 fn s_allocated() -> Snapshot {
@@ -286,6 +346,56 @@ fn idle_hosts_go_back_after_their_time_and_others_are_asked_for_later() {
     assert_eq!(names(&over(Cause::Idle, 60)), ["Wait"]);
     assert_eq!(names(&over(Cause::Idle, 700)), ["Rehearse", "Record"]);
     assert_eq!(names(&over(Cause::Failed, 60)), ["Rehearse", "Record"]);
+}
+
+#[test]
+fn hosts_that_surface_after_the_launch_are_recorded_while_the_machine_runs() {
+    let s = with(|m| {
+        m.spec.instance_id = Some(I.to_owned());
+        m.spec.provider_id = Some(format!("aws:///us-west-2a/{I}"));
+        journal(m, |j| j.allocation = Some(allocation(Phase::Allocated, &[H[0]], ago(60))));
+    });
+    let on = Instance { host: Some(H[0].parse().unwrap()), ..instance() };
+    let shown = vec![host(H[0], HostState::Available), host(H[1], HostState::Available)];
+    let thought = think(&seeing(s, shown, vec![on]));
+    let Some(Step::Record { allocation }) = thought.steps.first() else { panic!("{:?}", thought.steps) };
+    assert_eq!(allocation.hosts, [H[0].parse().unwrap(), H[1].parse().unwrap()]);
+}
+
+#[test]
+fn what_was_taken_for_given_back_is_seen_again_only_when_reads_have_had_time_to_agree() {
+    let s = |phase, seconds, deleting| {
+        let s = with(|m| {
+            m.deleting = deleting;
+            journal(m, |j| j.allocation = Some(allocation(phase, &[H[0]], ago(seconds))));
+        });
+        seeing(s, vec![host(H[0], HostState::Available)], vec![])
+    };
+    for deleting in [true, false] {
+        assert_eq!(names(&s(Phase::Released, 60, deleting)), ["Wait"], "reads lag");
+        let thought = think(&s(Phase::Released, 700, deleting));
+        let Some(Step::Record { allocation }) = thought.steps.first() else { panic!("{:?}", thought.steps) };
+        assert_eq!((allocation.phase, allocation.epoch), (Phase::Releasing, 1), "EC2 is right, not the journal");
+    }
+}
+
+#[test]
+fn a_launch_that_is_not_visible_yet_is_no_stranger_on_the_host() {
+    let mut held = host(H[0], HostState::Available);
+    held.instances = vec![sample::hosted(I)];
+    let host_id = Some(H[0].parse().unwrap());
+    let launched = |seconds| {
+        let launch = Launch::first(sample::allocation().id, sample::terms().subnet, host_id.clone(), ago(seconds));
+        let s = with(|m| {
+            journal(m, |j| {
+                j.allocation = Some(allocation(Phase::Allocated, &[H[0]], ago(700)));
+                j.launch = Some(launch.unwrap());
+            });
+        });
+        think(&seeing(s, vec![held.clone()], vec![]))
+    };
+    assert_eq!(launched(5).host, None);
+    assert_eq!(launched(700).host.unwrap().reason, Reason::HostMismatch);
 }
 
 fn states() -> impl Strategy<Value = HostState> {
@@ -330,7 +440,7 @@ fn any_instance() -> impl Strategy<Value = Option<Instance>> {
     let instance = (states, prop::option::of(prop::sample::select(H.to_vec()))).prop_map(|(state, host)| Instance {
         state,
         host: host.map(|id| id.parse().unwrap()),
-        ..sample::instance(I)
+        ..instance()
     });
     prop::option::weighted(0.5, instance)
 }
@@ -409,7 +519,7 @@ proptest! {
         s = seeing(s, shown, instance.into_iter().collect());
         if sky == 0 {
             let class = Class::Permission;
-            s.sky = Sky::Clouded(Obstacle { about: About::Instance, class, message: "no".to_owned(), fatal: false });
+            s.sky = Sky::Clouded(Obstacle::private(About::Instance, class, "no"));
         }
         let thought = think(&s);
         prop_assert_eq!(guard(&s, &thought.steps), Ok(()), "{:?}", thought.steps);
@@ -422,4 +532,39 @@ proptest! {
 #[test]
 fn an_attempt_is_shorter_than_what_surfaces_late() {
     assert!(ATTEMPT < CONSISTENT && CONSISTENT <= PAUSE && Duration::from_secs(0) < ATTEMPT);
+}
+
+#[test]
+fn a_machine_waits_for_its_turn_before_a_host_is_paid_for() {
+    let mut s = snapshot();
+    s.turn = Some(s.after(Duration::from_secs(7)));
+    assert_eq!(think(&s).steps, [Step::Wait { until: s.turn }]);
+    s.turn = Some(s.now);
+    assert_eq!(names(&s), ["Rehearse", "Record"]);
+    let mut going = with(|m| journal(m, |j| j.allocation = Some(allocation(Phase::Intended, &[], ago(5)))));
+    going.turn = Some(going.after(Duration::from_secs(7)));
+    assert_eq!(names(&going), ["Allocate"], "what has begun goes on");
+    let mut plain = with(|m| m.spec.dynamic_host_allocation = None);
+    plain.turn = Some(plain.after(Duration::from_secs(7)));
+    assert_eq!(names(&plain), ["Wait"]);
+    plain.turn = None;
+    assert_eq!(names(&plain), ["RecordLaunch"]);
+}
+
+#[test]
+fn a_host_is_given_back_when_ec2_counts_nothing_on_it_any_more() {
+    let releasing = |seconds| {
+        with(|m| {
+            m.deleting = true;
+            journal(m, |j| j.allocation = Some(allocation(Phase::Releasing, &[H[0]], ago(seconds))));
+        })
+    };
+    let mut counting = host(H[0], HostState::Available);
+    counting.room = vec![aws::port::HostRoom { instance_type: "m5.large".to_owned(), available: 47, total: 48 }];
+    let held = seeing(releasing(5), vec![counting.clone()], vec![]);
+    assert_eq!(names(&held), ["Wait"]);
+    assert_eq!(think(&held).release.unwrap().reason, Reason::HostOccupied);
+    assert_eq!(names(&seeing(releasing(180), vec![counting.clone()], vec![])), ["Release"], "EC2 has the last word");
+    counting.room[0].available = 48;
+    assert_eq!(names(&seeing(releasing(5), vec![counting], vec![])), ["Release"]);
 }

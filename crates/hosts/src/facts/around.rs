@@ -1,5 +1,7 @@
 //! What stands around a machine: its Machine, its Cluster and namespaces.
 
+use std::collections::BTreeMap;
+
 use api::key::ObjectKey;
 use api::names::CLUSTER_NAME_LABEL;
 use api::names::hosts::CONTROL_PLANE_LABEL;
@@ -91,6 +93,8 @@ pub struct Spaces;
 pub struct SpaceFacts {
     /// The server's unique id.
     pub uid: Box<str>,
+    /// Its labels, by which quotas choose tenants.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
 }
 
 impl Project for Spaces {
@@ -98,6 +102,10 @@ impl Project for Spaces {
     type Slim = SpaceFacts;
 
     fn slim(source: Namespace) -> SpaceFacts {
-        SpaceFacts { uid: source.metadata.uid.unwrap_or_default().into() }
+        let labels = source.metadata.labels.unwrap_or_default();
+        SpaceFacts {
+            uid: source.metadata.uid.unwrap_or_default().into(),
+            labels: labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+        }
     }
 }

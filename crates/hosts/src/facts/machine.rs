@@ -32,6 +32,8 @@ pub struct MachineFacts {
     pub deleted_at: Option<Timestamp>,
     /// Its finalizers.
     pub finalizers: Vec<String>,
+    /// Which of them is ours.
+    pub finalizer: &'static str,
     /// The cluster it belongs to, by its label.
     pub cluster: Option<Box<str>>,
     /// The label by which controllers divide machines among them.
@@ -50,7 +52,8 @@ pub struct MachineFacts {
     pub journal: Result<Journal, JournalError>,
 }
 
-fn matters(key: &str) -> bool {
+/// Whether an annotation is part of what is known of a machine.
+pub(crate) fn matters(key: &str) -> bool {
     let ours = key.strip_prefix(HOSTS_PREFIX).is_some_and(|rest| rest.starts_with('/'));
     let theirs =
         [LAST_TAGS_ANNOTATION, LAST_VOLUME_TAGS_ANNOTATION, LAST_SECURITY_GROUPS_ANNOTATION, PAUSED_ANNOTATION];
@@ -70,7 +73,12 @@ impl MachineFacts {
         });
         let annotations: BTreeMap<String, String> =
             metadata.annotations.unwrap_or_default().into_iter().filter(|(key, _)| matters(key)).collect();
-        let journal = Journal::read(|key| annotations.get(key).map(String::as_str));
+        let name = format!(
+            "{}/{}",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        );
+        let journal = Journal::read(&name, |key| annotations.get(key).map(String::as_str));
         // What must be given back is known even when the rest of the spec cannot be read.
         let text = |field: &str| spec.get(field).and_then(Value::as_str).map(str::to_owned);
         let (provider_id, instance_id) = (text("providerID"), text("instanceID"));
@@ -87,6 +95,7 @@ impl MachineFacts {
             deleting: metadata.deletion_timestamp.is_some(),
             deleted_at: metadata.deletion_timestamp.map(|time| time.0),
             finalizers: metadata.finalizers.unwrap_or_default(),
+            finalizer: MACHINE_FINALIZER,
             cluster,
             filter,
             owner: owner.map(|owner| owner.name.as_str().into()),
@@ -107,7 +116,7 @@ impl MachineFacts {
     /// Whether our finalizer is on it.
     #[must_use]
     pub fn has_finalizer(&self) -> bool {
-        self.finalizers.iter().any(|finalizer| finalizer == MACHINE_FINALIZER)
+        self.finalizers.iter().any(|finalizer| finalizer == self.finalizer)
     }
 
     /// Whether somebody paused this one machine.
@@ -151,6 +160,7 @@ impl MachineFacts {
             deleting,
             deleted_at: _,
             finalizers,
+            finalizer: _,
             cluster,
             filter,
             owner,

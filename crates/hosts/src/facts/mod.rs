@@ -10,6 +10,7 @@ use kit::manager::{self, Manager};
 
 pub use around::{ClusterFacts, Clusters, OwnerFacts, Owners, SpaceFacts, Spaces, place_value};
 pub use cloud::{CloudFacts, Clouds, SubnetFacts};
+pub(crate) use machine::matters;
 pub use machine::{MachineFacts, Machines};
 
 /// The namespace whose uid names a management cluster.

@@ -16,6 +16,8 @@ const MOST_KNOWN: usize = 128;
 #[derive(Serialize, Deserialize)]
 struct RawAllocation {
     v: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    of: Option<String>,
     id: String,
     epoch: u32,
     token: String,
@@ -48,6 +50,8 @@ struct RawAllocation {
 struct RawLaunch {
     v: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    of: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     token: String,
     epoch: u32,
@@ -65,6 +69,8 @@ struct RawScope {
     region: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     identity_ref: Option<RawIdentity>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    account: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,6 +111,15 @@ fn version(v: u32) -> Result<(), String> {
     if v == VERSION { Ok(()) } else { Err(format!("v: {v} was written by another version; this one reads {VERSION}")) }
 }
 
+/// A journal speaks of one machine; on another one it is a copy, and what it names is not that machine's. Journals of
+/// earlier versions do not say whose they are.
+fn owner(of: Option<&str>, machine: &str) -> Result<(), String> {
+    match of {
+        Some(of) if of != machine => Err(format!("of: it is the journal of {of}, and this is {machine}")),
+        _ => Ok(()),
+    }
+}
+
 fn hosts(name: &str, texts: &[String]) -> Result<Vec<HostId>, String> {
     if texts.len() > MOST_KNOWN {
         return Err(format!("{name}: more than {MOST_KNOWN}"));
@@ -114,9 +129,10 @@ fn hosts(name: &str, texts: &[String]) -> Result<Vec<HostId>, String> {
     if distinct.len() == ids.len() { Ok(ids) } else { Err(format!("{name}: a host is named twice")) }
 }
 
-fn allocation(text: &str) -> Result<Allocation, String> {
+fn allocation(text: &str, machine: &str) -> Result<Allocation, String> {
     let raw: RawAllocation = serde_json::from_str(text).map_err(|error| error.to_string())?;
     version(raw.v)?;
+    owner(raw.of.as_deref(), machine)?;
     let id: super::AllocationId = field("id", &raw.id)?;
     if raw.epoch == 0 {
         return Err("epoch: counts from 1".to_owned());
@@ -165,9 +181,10 @@ fn allocation(text: &str) -> Result<Allocation, String> {
     })
 }
 
-fn launch(text: &str, allocation: Option<&Allocation>) -> Result<Launch, String> {
+fn launch(text: &str, machine: &str, allocation: Option<&Allocation>) -> Result<Launch, String> {
     let raw: RawLaunch = serde_json::from_str(text).map_err(|error| error.to_string())?;
     version(raw.v)?;
+    owner(raw.of.as_deref(), machine)?;
     if raw.epoch == 0 {
         return Err("epoch: counts from 1".to_owned());
     }
@@ -191,26 +208,34 @@ fn launch(text: &str, allocation: Option<&Allocation>) -> Result<Launch, String>
     })
 }
 
-fn scope(text: &str) -> Result<Scope, String> {
+fn scope(text: &str, allocation: Option<&Allocation>) -> Result<Scope, String> {
     let raw: RawScope = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    Ok(Scope {
+    let scope = Scope {
         region: field("region", &raw.region)?,
         identity: raw.identity_ref.map(|identity| (identity.kind, identity.name)),
-    })
+        account: raw.account.as_deref().map(|account| field("account", account)).transpose()?,
+    };
+    // In another region than theirs hosts are unknown, which must not read as given back.
+    match allocation.map(|allocation| &allocation.terms.zone).filter(|zone| *zone.region() != scope.region) {
+        Some(zone) => Err(format!("region: {} does not hold the zone {zone} of the hosts", scope.region)),
+        None => Ok(scope),
+    }
 }
 
 impl Journal {
-    /// Reads the journal from annotations.
+    /// Reads the journal of a machine, given as namespace/name, from its annotations.
     ///
     /// # Errors
     /// The annotation that makes no sense, and why.
-    pub fn read<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Result<Self, JournalError> {
+    pub fn read<'a>(machine: &str, annotation: impl Fn(&str) -> Option<&'a str>) -> Result<Self, JournalError> {
         let wrong = |annotation| move |detail| JournalError { annotation, detail };
-        let allocated = annotation(ALLOCATION).map(allocation).transpose().map_err(wrong(ALLOCATION))?;
-        let launched = annotation(LAUNCH).map(|text| launch(text, allocated.as_ref()));
+        let allocated =
+            annotation(ALLOCATION).map(|text| allocation(text, machine)).transpose().map_err(wrong(ALLOCATION))?;
+        let launched = annotation(LAUNCH).map(|text| launch(text, machine, allocated.as_ref()));
+        let scoped = annotation(SCOPE).map(|text| scope(text, allocated.as_ref()));
         Ok(Self {
             launch: launched.transpose().map_err(wrong(LAUNCH))?,
-            scope: annotation(SCOPE).map(scope).transpose().map_err(wrong(SCOPE))?,
+            scope: scoped.transpose().map_err(wrong(SCOPE))?,
             allocation: allocated,
         })
     }
@@ -225,15 +250,16 @@ fn names(hosts: &[HostId]) -> Vec<String> {
 }
 
 impl Allocation {
-    /// The text of the annotation.
+    /// The text of the annotation on a machine, given as namespace/name.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn text(&self, machine: &str) -> String {
         let (type_, family) = match &self.terms.shape {
             HostShape::Type(type_) => (Some(type_.to_string()), None),
             HostShape::Family(family) => (None, Some(family.to_string())),
         };
         text(&RawAllocation {
             v: VERSION,
+            of: Some(machine.to_owned()),
             id: self.id.to_string(),
             epoch: self.epoch,
             token: self.token.to_string(),
@@ -256,11 +282,12 @@ impl Allocation {
 }
 
 impl Launch {
-    /// The text of the annotation.
+    /// The text of the annotation on a machine, given as namespace/name.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn text(&self, machine: &str) -> String {
         text(&RawLaunch {
             v: VERSION,
+            of: Some(machine.to_owned()),
             id: Some(self.id.to_string()),
             token: self.token.to_string(),
             epoch: self.epoch,
@@ -277,6 +304,7 @@ impl Scope {
     #[must_use]
     pub fn text(&self) -> String {
         let identity = self.identity.clone().map(|(kind, name)| RawIdentity { kind, name });
-        text(&RawScope { region: self.region.to_string(), identity_ref: identity })
+        let account = self.account.as_ref().map(ToString::to_string);
+        text(&RawScope { region: self.region.to_string(), identity_ref: identity, account })
     }
 }

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use api::names::hosts::{ALLOCATION_ANNOTATION as ALLOCATION, LAUNCH_ANNOTATION as LAUNCH, SCOPE_ANNOTATION as SCOPE};
 
+const MACHINE: &str = "team/m";
+
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_261_600 + second).unwrap()
 }
@@ -30,7 +32,7 @@ fn intended() -> Allocation {
 }
 
 fn read(annotations: &[(&str, &str)]) -> Result<Journal, JournalError> {
-    Journal::read(|key| annotations.iter().find(|(name, _)| *name == key).map(|(_, value)| *value))
+    Journal::read(MACHINE, |key| annotations.iter().find(|(name, _)| *name == key).map(|(_, value)| *value))
 }
 
 #[test]
@@ -41,8 +43,9 @@ fn what_was_written_reads_back_equal_and_fits_a_token() {
     let launch =
         Launch::first(allocation.id.clone(), terms().subnet, Some(host(1)), at(7)).unwrap().refused("Unsupported");
     let identity = Some(("AWSClusterRoleIdentity".to_owned(), "r".to_owned()));
-    let scope = Scope { region: "us-west-2".parse().unwrap(), identity };
-    let (a, l, s) = (allocation.text(), launch.text(), scope.text());
+    let account = Some("123456789012".parse().unwrap());
+    let scope = Scope { region: "us-west-2".parse().unwrap(), identity, account };
+    let (a, l, s) = (allocation.text(MACHINE), launch.text(MACHINE), scope.text());
     let journal = read(&[(ALLOCATION, &a), (LAUNCH, &l), (SCOPE, &s)]).unwrap();
     assert_eq!(journal, Journal { allocation: Some(allocation), launch: Some(launch), scope: Some(scope) });
     let widest = AllocationId::of(u64::MAX, u64::MAX);
@@ -64,7 +67,7 @@ fn the_worked_example_is_read_and_fields_of_the_future_are_let_be() {
 
 #[test]
 fn nonsense_is_named_by_annotation_and_field() {
-    let good = intended().text();
+    let good = intended().text(MACHINE);
     let swap = |from: &str, to: &str| {
         assert!(good.contains(from), "{good}");
         good.replace(from, to)
@@ -87,9 +90,27 @@ fn nonsense_is_named_by_annotation_and_field() {
         let error = read(&[(ALLOCATION, &text)]).unwrap_err();
         assert!(error.annotation == ALLOCATION && error.detail.contains(part), "{text}: {error}");
     }
-    let launch = Launch::first(AllocationId::of(1, 2), terms().subnet, None, at(0)).unwrap().text();
+    let launch = Launch::first(AllocationId::of(1, 2), terms().subnet, None, at(0)).unwrap().text(MACHINE);
     assert_eq!(read(&[(LAUNCH, &launch.replace("ri-", "dh-"))]).unwrap_err().annotation, LAUNCH);
     assert_eq!(read(&[(SCOPE, r#"{"region":"mars"}"#)]).unwrap_err().annotation, SCOPE);
+    let elsewhere = read(&[(ALLOCATION, &good), (SCOPE, r#"{"region":"us-east-1"}"#)]).unwrap_err();
+    assert!(elsewhere.annotation == SCOPE && elsewhere.detail.contains("us-west-2a"), "{elsewhere}");
+    assert_eq!(read(&[(SCOPE, r#"{"region":"us-east-1","account":"x"}"#)]).unwrap_err().annotation, SCOPE);
+}
+
+#[test]
+fn the_journal_of_one_machine_is_no_journal_of_another() {
+    let launch = Launch::first(AllocationId::of(1, 2), terms().subnet, None, at(0)).unwrap();
+    for (key, text) in [(ALLOCATION, intended().text("team/m")), (LAUNCH, launch.text("team/m"))] {
+        let read = |machine: &str| Journal::read(machine, |name| (name == key).then_some(text.as_str()));
+        assert!(read("team/m").is_ok());
+        for copy in ["team/m2", "other/m"] {
+            let error = read(copy).unwrap_err();
+            assert!(error.annotation == key && error.detail.contains("of: it is the journal of team/m"), "{error}");
+        }
+        let before = text.replace(r#""of":"team/m","#, "");
+        assert!(before != text && Journal::read("any/name", |name| (name == key).then_some(before.as_str())).is_ok());
+    }
 }
 
 #[test]
@@ -133,6 +154,13 @@ fn nothing_that_may_be_paid_for_is_forgotten() {
     let earlier = Allocation { at: at(0), ..allocated.clone() };
     assert_eq!(why(&allocated, &earlier), "time does not go back");
     assert!(legal(None, &allocated).is_err(), "hosts without an intent are adopted or not ours");
+    let back = allocated.in_phase(Phase::Released, at(2));
+    assert_eq!(legal(Some(&back), &back.in_phase(Phase::Releasing, at(9))), Ok(()), "what is seen again is given back");
+    let mut past = allocated.clone().with_hosts(vec![host(2)]);
+    past.past = vec![host(1)];
+    let again = past.clone().with_more(vec![host(1), host(2), host(3)]);
+    assert_eq!((again.hosts.clone(), again.past.len()), (vec![host(2), host(1), host(3)], 0));
+    assert_eq!(legal(Some(&past), &again), Ok(()));
     assert!(legal(Some(&intended()), &intended().in_phase(Phase::Released, at(1)).with_hosts(vec![host(1)])).is_err());
 }
 
@@ -170,14 +198,14 @@ proptest! {
 
     #[test]
     fn damage_is_an_error_or_another_legal_journal(position in 0usize..400, byte in 32u8..127) {
-        let mut text = intended().in_phase(Phase::Allocated, at(1)).with_hosts(vec![host(1)]).text().into_bytes();
+        let mut text = intended().in_phase(Phase::Allocated, at(1)).with_hosts(vec![host(1)]).text(MACHINE).into_bytes();
         if let Some(there) = text.get_mut(position) {
             *there = byte;
         }
         let text = String::from_utf8(text).unwrap();
         if let Ok(journal) = read(&[(ALLOCATION, &text)]) {
             let again = journal.allocation.unwrap();
-            prop_assert_eq!(read(&[(ALLOCATION, &again.text())]).unwrap().allocation, Some(again));
+            prop_assert_eq!(read(&[(ALLOCATION, &again.text(MACHINE))]).unwrap().allocation, Some(again));
         }
     }
 }

@@ -2,10 +2,13 @@
 //! process, over the same signed bytes as in production.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+mod account;
+mod asked;
 mod errors;
 mod failures;
 mod life;
 mod moves;
 mod others;
+mod ownership;
 mod site;
 mod sweeps;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sim::ec2::world::faults::Fault;
 use sim::server::Server;
 
 use crate::site::*;
@@ -115,4 +116,41 @@ async fn a_machine_that_is_moved_after_any_step_of_its_end_is_taken_down_there()
         effects += 1;
     }
     assert!(effects >= 3, "too few steps: {effects}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_waits_for_its_instance_names_its_new_keeper_after_a_move() {
+    let (server, site) = world();
+    site.ec2.script(Fault::refuse("RunInstances", 400, "InsufficientCapacityOnHost").forever());
+    add(&server, dynamic(&site, "m"));
+    let process = site.start(&server, site.config());
+    assert!(server.wait_until(LIMIT, |s| phase(s, "m") == "Allocated").await);
+    pause(&server, true);
+    pass(60).await;
+    drop(process);
+    let other = moved(&server, &site);
+    let _process = site.start(&other, site.config());
+    pause(&other, false);
+    let system = other.get("namespaces", "", "kube-system").unwrap()["metadata"]["uid"].clone();
+    let told = |_: &Server| {
+        site.paid()[0].tags.get("hosts.berth.dev/management-cluster").map(String::as_str) == system.as_str()
+    };
+    assert!(other.wait_until(Duration::from_secs(1_200), told).await, "the old keeper would take it for an orphan");
+    assert_eq!((site.alive().len(), site.ec2.hosts().len()), (0, 1));
+}
+
+/// The index does not hear of a pause, as when a watch hangs, and the machine is copied away meanwhile.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_for_once_the_server_says_that_the_cluster_is_paused() {
+    let (server, site) = world();
+    put_under(&server, owner("m"), dynamic(&site, "m"));
+    let _process = site.start_deaf(&server, site.config(), CLUSTERS);
+    assert!(server.wait_until(LIMIT, |s| reason(s, "m", "InstanceReady") == "InstanceProvisionFailed").await);
+    pause(&server, true);
+    server.put(secret("m")).unwrap();
+    assert!(server.wait_until(LIMIT, |s| phase(s, "m") == "Intended").await, "it has not heard of the pause");
+    pass(600).await;
+    assert_eq!((site.ec2.calls("AllocateHosts"), site.ec2.hosts().len()), (0, 0));
+    pause(&server, false);
+    assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await);
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use aws::port::{Affinity, AllocateHosts, Ec2, HostShape, MetadataOptions, Placement, RunInstance, Tags, Tenancy};
 use hosts::config::Config;
-use serde_json::json;
+use serde_json::{Value, json};
 use sim::ec2::world::instance::InstanceState;
 use sim::server::Server;
 
 use crate::site::*;
 
 /// Somebody allocates a host.
-async fn host(site: &Site, server: &Server) -> String {
+pub async fn host(site: &Site, server: &Server) -> String {
     let request = AllocateHosts {
         token: "somebody".parse().unwrap(),
         zone: ZONE.parse().unwrap(),
@@ -26,6 +26,33 @@ async fn host(site: &Site, server: &Server) -> String {
     let ids = site.somebody(server).allocate_hosts(&request).await.unwrap();
     pass(60).await;
     ids[0].to_string()
+}
+
+/// Somebody launches an instance with these tags.
+pub async fn instance(site: &Site, server: &Server, host: Option<&str>, tags: &Value) -> String {
+    let request = RunInstance {
+        token: "somebody".parse().unwrap(),
+        dry_run: false,
+        image: site.ec2.image(REGION, "x86_64").unwrap().parse().unwrap(),
+        instance_type: "m5.large".parse().unwrap(),
+        subnet: site.ec2.subnet(REGION, ZONE, false).unwrap().parse().unwrap(),
+        security_groups: vec![site.group("node").parse().unwrap(), site.group("lb").parse().unwrap()],
+        public_ip: None,
+        key_name: None,
+        profile: None,
+        block_devices: Vec::new(),
+        metadata: MetadataOptions::default(),
+        user_data: None,
+        placement: Placement {
+            tenancy: host.map(|_| Tenancy::Host),
+            host: host.map(|host| host.parse().unwrap()),
+            affinity: host.map(|_| Affinity::Host),
+            ..Placement::default()
+        },
+        license_configuration_arns: Vec::new(),
+        tags: serde_json::from_value(tags.clone()).unwrap(),
+    };
+    site.somebody(server).run_instance(&request).await.unwrap().id.to_string()
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,36 +73,11 @@ async fn a_host_that_the_spec_names_is_used_and_never_given_back() {
 async fn a_machine_of_the_provider_we_replace_is_taken_over_with_its_host() {
     let (server, site) = world();
     let host = host(&site, &server).await;
-    let tags = Tags::from([
-        ("MachineName".to_owned(), "team/m".to_owned()),
-        ("sigs.k8s.io/cluster-api-provider-aws/cluster/c".to_owned(), "owned".to_owned()),
-    ]);
-    let request = RunInstance {
-        token: "somebody".parse().unwrap(),
-        dry_run: false,
-        image: site.ec2.image(REGION, "x86_64").unwrap().parse().unwrap(),
-        instance_type: "m5.large".parse().unwrap(),
-        subnet: site.ec2.subnet(REGION, ZONE, false).unwrap().parse().unwrap(),
-        security_groups: vec![site.group("node").parse().unwrap(), site.group("lb").parse().unwrap()],
-        public_ip: None,
-        key_name: None,
-        profile: None,
-        block_devices: Vec::new(),
-        metadata: MetadataOptions::default(),
-        user_data: None,
-        placement: Placement {
-            tenancy: Some(Tenancy::Host),
-            host: Some(host.parse().unwrap()),
-            affinity: Some(Affinity::Host),
-            ..Placement::default()
-        },
-        license_configuration_arns: Vec::new(),
-        tags,
-    };
-    let instance = site.somebody(&server).run_instance(&request).await.unwrap();
+    let tags = json!({"MachineName": "team/m", "sigs.k8s.io/cluster-api-provider-aws/cluster/c": "owned"});
+    let instance = instance(&site, &server, Some(&host), &tags).await;
     let mut known = dynamic(&site, "m");
-    known["spec"]["providerID"] = json!(format!("aws:///{ZONE}/{}", instance.id));
-    known["spec"]["instanceID"] = json!(instance.id.as_str());
+    known["spec"]["providerID"] = json!(format!("aws:///{ZONE}/{instance}"));
+    known["spec"]["instanceID"] = json!(instance);
     known["status"] = json!({"ready": true, "dedicatedHost": {"id": host}});
     known["metadata"]["finalizers"] = json!(["awsmachine.infrastructure.cluster.x-k8s.io"]);
     add(&server, known);

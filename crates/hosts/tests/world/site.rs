@@ -23,7 +23,7 @@ use sim::ec2::world::host::HostState;
 use sim::ec2::world::instance::InstanceState;
 use sim::ec2::world::oracle::HostFacts;
 use sim::ec2::{self, Options as Ec2Options};
-use sim::server::{self, Gate, Kind, Server};
+use sim::server::{self, EventAction, Gate, Kind, Server};
 use tokio::task::JoinSet;
 
 pub const NS: &str = "team";
@@ -39,10 +39,12 @@ const CORE: &str = "cluster.x-k8s.io";
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 
 /// Calls of EC2 that change something.
-const WRITES: [&str; 8] = [
+const WRITES: [&str; 10] = [
     "AllocateHosts",
     "ReleaseHosts",
     "RunInstances",
+    "StartInstances",
+    "StopInstances",
     "TerminateInstances",
     "CreateTags",
     "DeleteTags",
@@ -51,9 +53,9 @@ const WRITES: [&str; 8] = [
 ];
 
 /// Carries requests to the simulator; those that change something pass the gate of a sweep.
-struct Wire {
-    ec2: ec2::Handle,
-    gate: Option<Gate>,
+pub struct Wire {
+    pub ec2: ec2::Handle,
+    pub gate: Option<Gate>,
 }
 
 impl Carry for Wire {
@@ -81,7 +83,7 @@ impl Carry for Wire {
 #[derive(Clone)]
 pub struct Site {
     pub ec2: ec2::Handle,
-    gate: Option<Gate>,
+    pub gate: Option<Gate>,
 }
 
 impl Site {
@@ -97,13 +99,19 @@ impl Site {
             ("AWS_SECRET_ACCESS_KEY".to_owned(), self.ec2.secret.clone()),
         ]);
         let ambient = Ambient::decide(&vars, &Files::default()).unwrap();
-        let endpoints = aws::place::Endpoints::new().flag(format!("ec2={}", self.ec2.endpoint).parse().unwrap());
+        let flag = |service: &str| format!("{service}={}", self.ec2.endpoint).parse().unwrap();
+        let endpoints = aws::place::Endpoints::new().flag(flag("ec2")).flag(flag("sts"));
         Config { ambient: Ok(ambient), endpoints, orphan_interval: None, ..Config::default() }
     }
 
     fn cloud(&self, clock: Clock) -> Aws {
+        self.cloud_over(clock, Arc::new(Wire { ec2: self.ec2.clone(), gate: self.gate.clone() }))
+    }
+
+    /// EC2 over a wire of one's own.
+    pub fn cloud_over(&self, clock: Clock, carrier: Arc<dyn Carry>) -> Aws {
         let mut options = AwsOptions::new("berth/test");
-        options.carrier = Some(Arc::new(Wire { ec2: self.ec2.clone(), gate: self.gate.clone() }));
+        options.carrier = Some(carrier);
         Aws::new(options, clock, Meter::default())
     }
 
@@ -116,9 +124,13 @@ impl Site {
     }
 
     pub async fn run(&self, client: kube::Client, clock: Clock, config: Config) {
+        self.run_counted(client, clock, config, Metrics::new()).await;
+    }
+
+    async fn run_counted(&self, client: kube::Client, clock: Clock, config: Config, metrics: Metrics) {
         let cloud = self.cloud(clock.clone());
         let options = Options { resync: None, workers: 4, ..Options::default() };
-        let manager = Manager::new(client, clock, Gates::new(), Metrics::new(), options);
+        let manager = Manager::new(client, clock, Gates::new(), metrics, options);
         ::hosts::mount(&manager, config, cloud).unwrap();
         manager.run().await.unwrap();
     }
@@ -129,6 +141,25 @@ impl Site {
         let clock = Clock::simulated((server.clock())(), 1);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { site.run(client, clock, config).await });
+        tasks
+    }
+
+    /// A process that hears of no change of a kind of object, as when a watch hangs.
+    pub fn start_deaf(&self, server: &Server, config: Config, resource: &'static str) -> JoinSet<()> {
+        let (site, client) = (self.clone(), server.client("deaf"));
+        client.script_events(move |_, kind, _| EventAction { drop: kind == resource, ..EventAction::default() });
+        let (kube, clock) = (client.kube(), Clock::simulated((server.clock())(), 1));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { site.run(kube, clock, config).await });
+        tasks
+    }
+
+    /// A process whose figures are looked at.
+    pub fn start_counted(&self, server: &Server, config: Config, metrics: &Metrics) -> JoinSet<()> {
+        let (site, client, metrics) = (self.clone(), server.client("hosts").kube(), metrics.clone());
+        let clock = Clock::simulated((server.clock())(), 1);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { site.run_counted(client, clock, config, metrics).await });
         tasks
     }
 
@@ -156,7 +187,10 @@ impl Site {
         let journals: Vec<Value> = servers.iter().flat_map(|server| journals(server)).collect();
         for host in self.paid() {
             let named = journals.iter().any(|journal| {
-                let listed = journal["hosts"].as_array().is_some_and(|all| all.iter().any(|id| *id == host.id));
+                // A journal that says all is over names nothing any more; one that gave up says so to people.
+                let lives = journal["phase"] != "Released";
+                let listed =
+                    journal["hosts"].as_array().is_some_and(|all| all.iter().any(|id| *id == host.id)) && lives;
                 let asked = journal["phase"] == "Intended" && journal["token"].as_str() == host.client_token.as_deref();
                 // A host that a recovery put in the place of another carries its tags.
                 let moved =

@@ -52,7 +52,7 @@ fn machine(with: &Value) -> AWSMachine {
 }
 
 fn template(with: &Value) -> AWSMachineTemplate {
-    let spec = api::own::AWSMachineTemplateResource { metadata: None, spec: spec(with) };
+    let spec = AWSMachineTemplateResource { metadata: None, spec: spec(with) };
     AWSMachineTemplate::new("t", api::own::AWSMachineTemplateSpec { template: spec })
 }
 
@@ -91,26 +91,6 @@ fn every_webhook_is_registered_at_its_path() {
     assert_eq!(paths, WEBHOOKS.iter().map(|webhook| webhook.path).collect());
 }
 
-#[test]
-fn machines_of_another_controller_are_not_judged() {
-    let labelled = |value: Option<&str>| ObjectMeta {
-        labels: value.map(|value| [(WATCH_FILTER_LABEL.to_owned(), value.to_owned())].into()),
-        ..ObjectMeta::default()
-    };
-    let ours = |runs: bool, filter: Option<&str>| Ours { runs, watch_filter: filter.map(str::to_owned) };
-    for (ours, label, owned) in [
-        (ours(true, None), None, true),
-        (ours(true, None), Some("x"), true),
-        (ours(true, Some("x")), Some("x"), true),
-        (ours(true, Some("x")), Some("y"), false),
-        (ours(true, Some("x")), None, false),
-        (ours(false, None), None, false),
-        (ours(false, Some("x")), Some("x"), false),
-    ] {
-        assert_eq!(ours.owns(&labelled(label)), owned, "{ours:?} {label:?}");
-    }
-}
-
 proptest! {
     #[test]
     fn filling_in_twice_is_filling_in_once_and_never_a_change(
@@ -133,4 +113,17 @@ proptest! {
         prop_assert!(change::of_template(&raw, &once).is_empty());
         prop_assert_eq!(faults(&raw, Of::Machine).len(), faults(&once, Of::Machine).len());
     }
+}
+
+#[test]
+fn what_hosts_are_known_by_is_nobodys_to_write() {
+    let tagged =
+        json!({"additionalTags": {"hosts.berth.dev/retained": "true", "kubernetes.io/cluster/infra": "owned"}});
+    assert_eq!(told(&created(&tagged)), [(Forbidden, "spec.additionalTags[hosts.berth.dev/retained]")]);
+    let mut copied = template(&json!({}));
+    let annotations = [("hosts.berth.dev/allocation".to_owned(), "{}".to_owned()), ("mine".to_owned(), String::new())];
+    let metadata = api::own::TemplateMetadata { annotations: annotations.into(), ..Default::default() };
+    copied.spec.template.metadata = Some(metadata);
+    let path = "spec.template.metadata.annotations[hosts.berth.dev/allocation]";
+    assert_eq!(told(&template_verdict(&review(copied, None))), [(Forbidden, path)]);
 }

@@ -1,0 +1,56 @@
+//! What wakes a claim: itself, its Cluster, quotas, its namespace, identities, and another claim that goes.
+
+use std::sync::Arc;
+
+use api::key::ObjectKey;
+use kit::queue::{Priority, Work};
+
+use super::asker::Feeds;
+use crate::facts::World;
+
+type Queue = Arc<Work<ObjectKey>>;
+
+/// Wakes claims when they change, or anything they depend on does. A status that only we write wakes nobody.
+pub(super) fn claims(feeds: &Feeds, world: &World, work: &Queue) {
+    let (all, queue) = (feeds.clone(), Arc::clone(work));
+    feeds.claims.observe(move |delta| {
+        let old = delta.old.as_ref().and_then(|old| old.as_ref().as_ref());
+        let new = delta.new.as_ref().and_then(|new| new.as_ref().as_ref());
+        if old.is_none() && new.is_none() {
+            return;
+        }
+        // An index that has caught up with our write tells so by an equal pair, and somebody waits for that.
+        let same =
+            matches!((old, new), (Some(old), Some(new)) if !Arc::ptr_eq(old, new) && old.same_but_for_status(new));
+        if !same {
+            queue.add_now(delta.key.clone(), Priority::Urgent);
+        }
+        if new.is_none() {
+            // Its room under a quota may be another's now.
+            wake(&all, &queue);
+        }
+    });
+    let (all, queue) = (feeds.clone(), Arc::clone(work));
+    world.clusters.observe(move |delta| {
+        for (key, _) in all.claims.by("cluster", &delta.key.to_string()) {
+            queue.add_now(key, Priority::Urgent);
+        }
+    });
+    let (all, queue) = (feeds.clone(), Arc::clone(work));
+    feeds.quotas.observe(move |_| wake(&all, &queue));
+    let (all, queue) = (feeds.clone(), Arc::clone(work));
+    feeds.kinds.observe(move |delta| {
+        if delta.key.name() == super::KIND && delta.old.as_deref() != delta.new.as_deref() {
+            wake(&all, &queue);
+        }
+    });
+    let (all, queue) = (feeds.clone(), Arc::clone(work));
+    // An identity may be anybody's, and changes rarely.
+    world.identities.observe(move || wake(&all, &queue));
+}
+
+fn wake(feeds: &Feeds, queue: &Queue) {
+    for key in feeds.keys(|_| true) {
+        queue.add_now(key, Priority::Background);
+    }
+}

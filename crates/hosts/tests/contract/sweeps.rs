@@ -1,0 +1,131 @@
+//! A claim on a dedicated host, disturbed at every point: the world ends the same, and at no moment is a host paid for that
+//! no journal names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use claim_kind::contract::TENANT;
+use kit::clock::Clock;
+use serde_json::{Value, json};
+use sim::server::{self, Server};
+use sim::sweep::{self, Scenario, World};
+
+use crate::dedicated::{CLAIMS, Platform, install, spec};
+use crate::site::{EVENTS, note};
+
+/// Everything there is before a claim.
+pub fn prepare(server: &Server) {
+    server.register(server::Kind::namespaced("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"));
+    for definition in api::own::crds() {
+        server.put(json!(definition)).unwrap();
+    }
+    server.namespace(TENANT);
+    install(server);
+}
+
+pub fn claim(name: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    spec["kind"] = json!("aws-dedicated-host");
+    json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim",
+        "metadata": {"namespace": TENANT, "name": name}, "spec": spec,
+    })
+}
+
+/// Each host that is paid for is named by the journal of a claim, or was left to its owner.
+pub fn no_leak(server: &Server, platform: &Platform) -> Result<(), String> {
+    let journals: Vec<Value> =
+        server.list(CLAIMS, TENANT).iter().filter_map(|claim| note(claim, "allocation")).collect();
+    for host in platform.site.paid() {
+        let named = journals.iter().any(|journal| {
+            let listed = journal["hosts"].as_array().is_some_and(|all| all.iter().any(|id| *id == host.id));
+            let asked = journal["phase"] == "Intended" && journal["token"].as_str() == host.client_token.as_deref();
+            (listed && journal["phase"] != "Released") || asked
+        });
+        if !named && !host.tags.contains_key("hosts.berth.dev/retained") {
+            return Err(format!("host {} is paid for and no journal names it: {journals:?}", host.id));
+        }
+    }
+    Ok(())
+}
+
+/// No host is paid for in vain, and no claim has two machines.
+pub fn check(server: &Server, platform: &Platform) -> Result<(), String> {
+    no_leak(server, platform)?;
+    let all = platform.resources();
+    match all.iter().find(|one| all.iter().filter(|other| other.claim == one.claim).count() > 1) {
+        Some(one) => Err(format!("the claim {} has more than one machine: {all:?}", one.claim)),
+        None => Ok(()),
+    }
+}
+
+/// A claim is made, rebooted, and deleted.
+struct Life;
+
+impl Scenario for Life {
+    type Outside = Platform;
+
+    fn name(&self) -> &str {
+        "life of a claim"
+    }
+
+    fn outside(&self, gate: &server::Gate, clock: &server::Clock) -> Platform {
+        Platform::new(clock, Some(gate.clone()))
+    }
+
+    async fn prepare(&self, world: &World<Platform>) {
+        prepare(&world.server);
+        world.server.put(claim("c", spec())).unwrap();
+    }
+
+    async fn process(&self, world: Arc<World<Platform>>, client: kube::Client) {
+        let clock = Clock::simulated((world.clock)(), 1);
+        world.outside.run(client, clock, world.outside.site.config()).await;
+    }
+
+    async fn act(&self, world: &World<Platform>, step: usize) -> bool {
+        match step {
+            0 => drop(world.server.edit(CLAIMS, TENANT, "c", |claim| {
+                claim["metadata"]["annotations"]["reboot.metal3.io"] = json!("");
+            })),
+            1 => drop(world.server.delete(CLAIMS, TENANT, "c")),
+            _ => return false,
+        }
+        true
+    }
+
+    fn invariant(&self, world: &World<Platform>) -> Result<(), String> {
+        check(&world.server, &world.outside)
+    }
+
+    fn ignored(&self) -> Vec<String> {
+        [EVENTS, "leases.coordination.k8s.io", "hostclaimkinds.berth.dev"].map(Into::into).into()
+    }
+
+    fn picture(&self, world: &World<Platform>) -> Value {
+        let claims: Vec<Value> = world
+            .server
+            .list(CLAIMS, TENANT)
+            .iter()
+            .map(|claim| json!([claim["metadata"]["name"], claim["status"]["ready"], claim["metadata"]["finalizers"]]))
+            .collect();
+        json!({"claims": claims, "paid": world.outside.site.paid().len(), "alive": world.outside.site.alive().len()})
+    }
+
+    /// Longer than anything that may still surface is waited for.
+    fn settle(&self) -> Duration {
+        Duration::from_secs(1_300)
+    }
+}
+
+#[test]
+#[ignore = "takes minutes; the contract sweeps crashes and old news with the same oracle"]
+fn robbed_of_any_event_no_host_is_lost() {
+    sweep::missed_event_sweep(&Life).assert_passed();
+}
+
+#[test]
+#[ignore = "takes minutes; the contract sweeps crashes and old news with the same oracle"]
+fn deleted_after_any_effect_no_host_is_lost() {
+    sweep::early_act_sweep(&Life).assert_passed();
+}
