@@ -1,0 +1,95 @@
+//! What the rooms of templates, data claims and data ask of the API server.
+
+use kit::rights::{Reach, Right};
+
+/// The rights of these rooms.
+pub const RIGHTS: &[Right] = &[
+    Right {
+        group: "infrastructure.cluster.x-k8s.io",
+        resources: &["metal3datatemplates", "metal3dataclaims"],
+        verbs: &["list", "watch", "patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: follow templates and data claims; apply: finalizers, and the cluster that owns a template",
+    },
+    Right {
+        group: "infrastructure.cluster.x-k8s.io",
+        resources: &["metal3datas"],
+        verbs: &["get", "list", "watch", "create", "patch", "delete"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "apply: make the data of a machine, name its Secrets, and delete it with its claim",
+    },
+    Right {
+        group: "infrastructure.cluster.x-k8s.io",
+        resources: &["metal3datatemplates/status", "metal3dataclaims/status", "metal3datas/status"],
+        verbs: &["patch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "status: numbers that are taken, data that was made, and whether it is rendered",
+    },
+    Right {
+        group: "infrastructure.cluster.x-k8s.io",
+        resources: &["metal3machines"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: which machines run on claims, and what templates read of them",
+    },
+    Right {
+        group: "cluster.x-k8s.io",
+        resources: &["machines", "clusters"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: what templates read of Machines, and which clusters are paused",
+    },
+    Right {
+        group: "metal3.io",
+        resources: &["hostclaims"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: what templates read of hosts",
+    },
+    Right {
+        group: "ipam.cluster.x-k8s.io",
+        resources: &["ipaddressclaims"],
+        verbs: &["get", "list", "watch", "create", "patch", "delete"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "apply: wish for addresses of pools, and give them back",
+    },
+    Right {
+        group: "ipam.cluster.x-k8s.io",
+        resources: &["ipaddresses"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: the addresses that were given",
+    },
+    Right {
+        group: "ipam.metal3.io",
+        resources: &["ipclaims"],
+        verbs: &["get", "list", "watch", "create", "patch", "delete"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "apply: wish for addresses of Metal3's own pools, and give them back",
+    },
+    Right {
+        group: "ipam.metal3.io",
+        resources: &["ipaddresses"],
+        verbs: &["list", "watch"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: the addresses that were given from Metal3's own pools",
+    },
+    Right {
+        group: "",
+        resources: &["secrets"],
+        verbs: &["get", "list", "watch", "create"],
+        names: &[],
+        reach: Reach::Cluster,
+        why: "observe: by metadata, whether the Secrets of a machine are there; apply: make them, and read one back that is there already",
+    },
+];

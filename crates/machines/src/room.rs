@@ -1,0 +1,59 @@
+//! Puts the parts of the room together.
+
+use std::sync::Arc;
+
+use kit::doors::{Clients, Doors};
+use kit::events::Events;
+use kit::manager::{self, Manager};
+use kit::room::{Driver, Room};
+use kit::write::Writer;
+
+use crate::cluster::room::Warden;
+use crate::config::Config;
+use crate::facts::World;
+use crate::machine::room::Keeper;
+use crate::remediation::Treat;
+use crate::{cluster, data, machine, remediation};
+
+/// What carries out machines, and what carries out Metal3Clusters.
+pub type Drivers = (Arc<Driver<Keeper>>, Arc<Driver<Warden>>);
+
+/// Adds the room to a manager; `doors` is the way into workload clusters.
+///
+/// # Errors
+/// When a kind cannot be followed.
+pub fn mount(manager: &Manager, config: Config, doors: Box<dyn Doors>) -> Result<Drivers, manager::Error> {
+    let (config, clients) = (Arc::new(config), Arc::new(Clients::new(doors)));
+    let drivers = mount_machines(manager, &config, &clients)?;
+    data::mount(manager, &config)?;
+    remediation::mount(manager, &config, clients, Treat::default())?;
+    Ok(drivers)
+}
+
+/// Adds Metal3Machines and Metal3Clusters alone.
+///
+/// # Errors
+/// When a kind cannot be followed.
+pub fn mount_machines(
+    manager: &Manager,
+    config: &Arc<Config>,
+    clients: &Arc<Clients>,
+) -> Result<Drivers, manager::Error> {
+    let world = World::follow(manager)?;
+    let client = manager.client().clone();
+    machine::metrics::register(manager.metrics(), &world, config);
+    let name = Keeper::NAME;
+    let events = Events::new(client.clone(), name, Some(manager.instance().to_owned()));
+    let writer = Writer::new(client.clone(), name);
+    let keeper = Keeper::new(world.clone(), Arc::clone(config), Arc::clone(clients), writer, events);
+    let keeper = Driver::new(manager, keeper);
+    let warden = Warden::new(world.clone(), Arc::clone(config), Writer::new(client, Warden::NAME));
+    let warden = Driver::new(manager, warden);
+    machine::wake::machines(&world, keeper.work());
+    cluster::wake::places(&world, warden.work());
+    let (ready, keys) = (world.clone(), world.clone());
+    manager.drive(&keeper, async move { ready.settled().await }, move |accepts| keys.machines.keys(accepts));
+    let (ready, keys) = (world.clone(), world);
+    manager.drive(&warden, async move { ready.settled().await }, move |accepts| keys.places.keys(accepts));
+    Ok((keeper, warden))
+}
