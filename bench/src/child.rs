@@ -90,8 +90,7 @@ pub async fn printed(command: &[String]) -> Result<String> {
 
 /// A free TCP port on loopback, as an address.
 pub fn free_address() -> Result<String> {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
-    Ok(socket.local_addr().context("looking for a free port")?.to_string())
+    Ok(format!("127.0.0.1:{}", sim::plane::free_port()?))
 }
 
 /// A shell that waits on a pipe this program holds: a closed pipe is the one trace even a killed program leaves.

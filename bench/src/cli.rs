@@ -33,6 +33,10 @@ pub enum Command {
     Capacity(Box<crate::capacity::Capacity>),
     /// Measure claims on hosts: binds, hosts that change hands, one tenant's flood, memory.
     Claims(Box<crate::claims::Claims>),
+    /// Measure machines on dedicated hosts: time against the cloud's request limits, calls, releases.
+    Hosts(Box<crate::hosts::Hosts>),
+    /// Measure Metal3 machines on claims: time to provisioned, writes, silence, memory, hosts given back.
+    Machines(Box<crate::machines::Machines>),
     /// Print the scenarios.
     List,
     /// The independent watcher: stamps events of a kind until its input closes.

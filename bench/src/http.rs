@@ -1,4 +1,4 @@
-//! A plain HTTP/2 client for the API server: fixed connections, no cache, no retries, no rate limit.
+//! A plain HTTP/2 client for the API server: a fixed number of connections, no cache, no retries, no rate limit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use kube::client::ConfigExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
@@ -36,13 +37,50 @@ pub enum Body {
     Bare(Bytes),
 }
 
-/// A fixed set of HTTP/2 connections to one server.
+/// A fixed number of HTTP/2 connections to one server. One that the server closed because it was silent for long is opened
+/// again by the next request.
 pub struct Pool {
-    connections: Vec<SendRequest<Full<Bytes>>>,
+    connections: Vec<Mutex<Connection>>,
+    door: Door,
     base: String,
     agent: String,
-    // Dropping the pool ends its connections.
-    _drivers: JoinSet<()>,
+}
+
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    // Dropping it ends the connection.
+    _driver: JoinSet<()>,
+}
+
+/// How connections are opened.
+struct Door {
+    tls: TlsConnector,
+    host: String,
+    port: u16,
+}
+
+impl Door {
+    async fn open(&self) -> Result<Connection> {
+        let (host, port) = (self.host.as_str(), self.port);
+        let tcp = tokio::net::TcpStream::connect((host, port))
+            .await
+            .with_context(|| format!("connecting to {host}:{port}"))?;
+        tcp.set_nodelay(true).context("setting TCP_NODELAY")?;
+        let name = rustls::pki_types::ServerName::try_from(self.host.clone()).context("reading the server's name")?;
+        let stream = self.tls.connect(name, tcp).await.with_context(|| format!("TLS with {host}:{port}"))?;
+        let (sender, driver) = Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .handshake(TokioIo::new(stream))
+            .await
+            .context("HTTP/2 handshake")?;
+        let mut drivers = JoinSet::new();
+        drivers.spawn(async move {
+            // A broken connection shows up at the next request on it.
+            let _ = driver.await;
+        });
+        Ok(Connection { sender, _driver: drivers })
+    }
 }
 
 impl Pool {
@@ -82,33 +120,22 @@ impl Pool {
         agent: &str,
     ) -> Result<Self> {
         tls.alpn_protocols = vec![b"h2".to_vec()];
-        let tls = TlsConnector::from(Arc::new(tls));
-        let mut pool = Self {
-            connections: Vec::with_capacity(connections),
-            base: format!("https://{host}:{port}"),
-            agent: agent.to_owned(),
-            _drivers: JoinSet::new(),
-        };
+        let door = Door { tls: TlsConnector::from(Arc::new(tls)), host: host.to_owned(), port };
+        let mut open = Vec::with_capacity(connections);
         for _ in 0..connections.max(1) {
-            let tcp = tokio::net::TcpStream::connect((host, port))
-                .await
-                .with_context(|| format!("connecting to {host}:{port}"))?;
-            tcp.set_nodelay(true).context("setting TCP_NODELAY")?;
-            let name = rustls::pki_types::ServerName::try_from(host.to_owned()).context("reading the server's name")?;
-            let stream = tls.connect(name, tcp).await.with_context(|| format!("TLS with {host}:{port}"))?;
-            let (sender, driver) = Builder::new(TokioExecutor::new())
-                .initial_stream_window_size(WINDOW)
-                .initial_connection_window_size(WINDOW)
-                .handshake(TokioIo::new(stream))
-                .await
-                .context("HTTP/2 handshake")?;
-            pool._drivers.spawn(async move {
-                // A broken connection shows up at the next request on it.
-                let _ = driver.await;
-            });
-            pool.connections.push(sender);
+            open.push(Mutex::new(door.open().await?));
         }
-        Ok(pool)
+        Ok(Self { connections: open, door, base: format!("https://{host}:{port}"), agent: agent.to_owned() })
+    }
+
+    async fn connection(&self, n: usize) -> Result<SendRequest<Full<Bytes>>> {
+        let connection =
+            self.connections.get(n % self.connections.len().max(1)).context("the pool has no connection")?;
+        let mut connection = connection.lock().await;
+        if connection.sender.is_closed() {
+            *connection = self.door.open().await?;
+        }
+        Ok(connection.sender.clone())
     }
 
     /// Sends one request on connection `n` (modulo their number) and returns the answer with its body unread.
@@ -131,8 +158,7 @@ impl Pool {
             }
         };
         let request = request.body(Full::new(bytes)).with_context(|| format!("building {method} {path}"))?;
-        let mut sender =
-            self.connections.get(n % self.connections.len().max(1)).context("the pool has no connection")?.clone();
+        let mut sender = self.connection(n).await?;
         sender.ready().await.with_context(|| format!("{method} {path}: the connection is gone"))?;
         sender.send_request(request).await.with_context(|| format!("{method} {path}"))
     }

@@ -16,8 +16,10 @@ mod claims;
 mod cli;
 mod cloud;
 mod document;
+mod hosts;
 mod http;
 mod leg;
+mod machines;
 mod metrics;
 mod oracle;
 mod proc;
@@ -74,11 +76,21 @@ async fn dispatch(cli: Cli) -> Result<u8> {
             }
             println!("{:<12} groups that say what their machines would offer; a command of its own", "capacity");
             println!("{:<12} claims that get a host, hosts that change hands, a flood; a command of its own", "claims");
+            println!(
+                "{:<12} machines on dedicated hosts within the cloud's request limits; a command of its own",
+                "hosts"
+            );
+            println!(
+                "{:<12} machines on claims, from nothing to provisioned and back; a command of its own",
+                "machines"
+            );
             println!("{:<12} hook answers and the time to an endpoint; a command of its own", "vip");
             Ok(0)
         }
         Command::Capacity(args) => or_interrupted(Box::pin(capacity::main(&args))).await,
         Command::Claims(args) => or_interrupted(Box::pin(claims::main(&args))).await,
+        Command::Hosts(args) => or_interrupted(Box::pin(hosts::main(&args))).await,
+        Command::Machines(args) => or_interrupted(Box::pin(machines::main(&args))).await,
         Command::Vip(args) => or_interrupted(Box::pin(vip::main(&args))).await,
         Command::Watch(a) => watch::main(&a.kubeconfig, &a.path, &a.resource_version, &a.show).await.map(|()| 0),
         Command::StandIn(a) => {

@@ -29,6 +29,17 @@ pub fn definitions(text: &str) -> Result<Vec<Value>> {
     Ok(all)
 }
 
+/// The definitions of these kinds of Cluster API, by their plural names.
+pub fn cluster_api(plurals: &[&str]) -> Result<Vec<Value>> {
+    let mut all = sim::plane::cluster_api_definitions().context("reading the definitions of Cluster API")?;
+    let wanted: Vec<String> = plurals.iter().map(|plural| format!("{plural}.cluster.x-k8s.io")).collect();
+    all.retain(|definition| {
+        let name = definition.pointer("/metadata/name").and_then(Value::as_str);
+        name.is_some_and(|name| wanted.iter().any(|wanted| wanted == name))
+    });
+    Ok(all)
+}
+
 /// Creates the definitions and waits until the kind is served.
 pub async fn install(server: &Pool, definitions: &[Value], scenario: &dyn Shape) -> Result<()> {
     let wanted = scenario.kind().crd();

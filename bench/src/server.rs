@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use http::HeaderValue;
+use http::header::USER_AGENT;
 use sim::plane::{Options, Plane};
 
 /// A running API server with its store and an audit log; dropping it stops it.
@@ -47,6 +49,20 @@ impl Server {
     /// A directory with `tls.crt` and `tls.key` for servers on loopback, and with `ca.crt`, their authority.
     pub fn cert_dir(&self) -> Result<PathBuf> {
         self.plane.webhook_cert_dir().context("making certificates")
+    }
+
+    /// A kubeconfig of its administrator that needs no file beside it, as Secrets hold it.
+    pub fn stored_kubeconfig(&self) -> Result<String> {
+        let kubeconfig = sim::provider::kubeconfig(&self.plane).context("making a kubeconfig")?;
+        Ok(kubeconfig.to_string())
+    }
+
+    /// A client with the administrator's rights that calls itself `agent`.
+    pub async fn client(&self, agent: &'static str) -> Result<kube::Client> {
+        let mut config = self.plane.config().await.context("reading the kubeconfig")?;
+        config.default_retry = false;
+        config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
+        kube::Client::try_from(config).context("making a client")
     }
 
     /// Its audit log.

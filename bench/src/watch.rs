@@ -179,7 +179,7 @@ fn stamp(event: Event, at_us: i64) -> Stamp {
     Stamp { at_us, event: event.event, key, version: resource_version, conditions, shown: Vec::new() }
 }
 
-/// The texts at JSON pointers into the object of an event.
+/// The texts at JSON pointers into the object of an event; a yes or no is told by its word.
 fn texts(line: &[u8], pointers: &[String]) -> Result<Vec<String>> {
     if pointers.is_empty() {
         return Ok(Vec::new());
@@ -187,7 +187,11 @@ fn texts(line: &[u8], pointers: &[String]) -> Result<Vec<String>> {
     let event: serde_json::Value = serde_json::from_slice(line).context("decoding a watch event")?;
     let text = |pointer: &String| {
         let found = event.get("object").and_then(|object| object.pointer(pointer));
-        found.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+        match found {
+            Some(serde_json::Value::String(text)) => text.clone(),
+            Some(serde_json::Value::Bool(is_so)) => is_so.to_string(),
+            _ => String::new(),
+        }
     };
     Ok(pointers.iter().map(text).collect())
 }
@@ -298,9 +302,9 @@ mod tests {
 
     #[test]
     fn asked_for_texts_are_shown_in_order_and_empty_where_absent() {
-        let line = br#"{"type":"ADDED","object":{"metadata":{"annotations":{"a/b":"c"}},"spec":{"n":1}}}"#;
-        let pointers = ["/metadata/annotations/a~1b", "/spec/n", "/status/x"].map(str::to_owned);
-        assert_eq!(texts(line, &pointers).unwrap(), ["c", "", ""]);
+        let line = br#"{"type":"ADDED","object":{"metadata":{"annotations":{"a/b":"c"}},"spec":{"n":1,"on":true}}}"#;
+        let pointers = ["/metadata/annotations/a~1b", "/spec/n", "/spec/on", "/status/x"].map(str::to_owned);
+        assert_eq!(texts(line, &pointers).unwrap(), ["c", "", "true", ""]);
         assert!(texts(b"no json", &[]).unwrap().is_empty());
     }
 

@@ -93,6 +93,27 @@ fn claims_get_hosts_hosts_change_hands_and_a_flood_passes() {
 }
 
 #[test]
+fn machines_on_claims_come_up_rest_and_leave_nothing() {
+    let test = "machines_on_claims_come_up_rest_and_leave_nothing";
+    let Some(berth) = subject(test, cluster_api()) else { return };
+    let _turn = turn();
+    let document = run(&berth, "machines", &["--count=5"]);
+    assert_eq!((&document["schema"], &document["machines"]), (&"berth-bench/machines/1".into(), &5.into()));
+    assert!(document["played"]["Cluster API"].is_string(), "{document}");
+    let (up, down) = (&document["up"], &document["down"]);
+    for times in [&up["ms"], &up["bound_ms"], &up["told_ms"], &down["free_ms"], &down["gone_ms"]] {
+        assert_eq!(times["samples"], 5, "{document}");
+    }
+    for what in ["create hostclaims.metal3.io", "patch nodes"] {
+        assert_eq!(up["requests"][what], 5, "{up}");
+    }
+    assert_eq!(down["requests"]["delete hostclaims.metal3.io"], 5, "{down}");
+    assert_eq!(document["idle"]["requests"], 0, "{document}");
+    assert!(up["writes_over_needed"].as_f64().unwrap() >= 1.0, "{up}");
+    assert!(document["memory"]["peak_kib"].as_u64() >= document["memory"]["rss_kib"].as_u64(), "{document}");
+}
+
+#[test]
 fn groups_are_annotated_once_and_a_restart_writes_nothing() {
     let Some(berth) = subject("groups_are_annotated_once_and_a_restart_writes_nothing", cluster_api()) else { return };
     let _turn = turn();
@@ -125,4 +146,27 @@ fn clusters_get_addresses_and_hooks_answer() {
     }
     assert_eq!(document["patches_equal"], true);
     assert!(document["clusters"].as_u64().unwrap() >= 10 && document["rss_kib"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn machines_get_hosts_and_give_them_back_within_the_request_limits() {
+    let test = "machines_get_hosts_and_give_them_back_within_the_request_limits";
+    let Some(berth) = subject(test, cluster_api()) else { return };
+    let _turn = turn();
+    let document = run(&berth, "hosts", &["--sizes=3", "--shipped=2"]);
+    assert_eq!(document["schema"], "berth-bench/hosts/1");
+    for (leg, size, machines) in [("published", "3", 3), ("shipped", "2", 2)] {
+        let life = &document[leg][size];
+        let calls = &life["calls"];
+        for operation in ["AllocateHosts", "RunInstances"] {
+            assert_eq!(calls["mutating"][operation], machines, "{life}");
+        }
+        for operation in ["TerminateInstances", "ReleaseHosts"] {
+            let made = calls["mutating"][operation].as_u64().unwrap();
+            assert!((1..=machines).contains(&made), "{operation}: {life}");
+        }
+        assert_eq!((&calls["trials"]["RunInstances"], &calls["throttled"]), (&1.into(), &0.into()), "{life}");
+        assert_eq!(life["empty_seconds"]["samples"], machines, "{life}");
+        assert_eq!(life["release_seconds"]["samples"], machines, "{life}");
+    }
 }

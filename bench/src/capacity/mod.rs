@@ -14,7 +14,7 @@ use serde_json::Value;
 use sim::ec2::Handle;
 use sim::ec2::catalogue::InstanceType;
 
-use crate::audit::Tail;
+use crate::audit::{Request, Tail, Tally};
 use crate::ceiling::Ceiling;
 use crate::cloud;
 use crate::document::Document;
@@ -153,7 +153,13 @@ async fn annotate(
     let silent = subject.silent(&server, QUIET, stage.patience()).await?;
     let last = seen.annotated.values().max().copied().unwrap_or(subject.process.started_us);
     let seconds = (last - subject.process.started_us) as f64 / 1e6;
-    let (requests, cpu_seconds) = (audit.of_subject()?, subject.cpu_seconds()?);
+    // The catalogue is kept for the next process, whatever the number of groups.
+    let (kept, asked): (Vec<_>, Vec<_>) =
+        audit.read()?.into_iter().filter(Request::of_subject).partition(|request| request.what == "configmaps");
+    let kept_writes = kept.iter().filter(|request| request.writes()).count() as u64;
+    let mut requests = Tally::default();
+    asked.iter().for_each(|request| requests.add(request));
+    let cpu_seconds = subject.cpu_seconds()?;
     let memory = stage.memory(&subject).await?;
     subject.stop().await?;
     clock.stop().await?;
@@ -194,6 +200,7 @@ async fn annotate(
         per_second: count as f64 / seconds.max(f64::EPSILON),
         efficiency: w.seconds(0, count, 0) / seconds.max(f64::EPSILON),
         writes: requests.writes,
+        kept_writes,
         conflicts: requests.conflicts,
         cloud_calls,
         cpu_seconds,

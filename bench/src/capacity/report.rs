@@ -37,6 +37,8 @@ pub struct Annotate {
     pub efficiency: f64,
     /// Writes of the process, leases apart.
     pub writes: u64,
+    /// Writes to keep the catalogue for the next process.
+    pub kept_writes: u64,
     /// Writes refused because somebody else had been first.
     pub conflicts: u64,
     /// Calls to the cloud by operation.
@@ -171,6 +173,7 @@ impl Figures for Capacity {
             rows.push(at_most(what("writes per group"), 1.0, "", Some(a.writes as f64 / *size as f64)));
             let calls = all_calls(&a.cloud_calls) as f64;
             rows.push(at_most(what("cloud calls"), self.pages as f64, "", Some(calls)));
+            rows.push(at_most(what("writes to keep the catalogue"), 1.0, "", Some(a.kept_writes as f64)));
             rows.push(at_most(what("writes of a restart"), 0.0, "", Some(a.restart.writes as f64)));
             let calls = all_calls(&a.restart.cloud_calls) as f64;
             rows.push(at_most(what("cloud calls of a restart"), 0.0, "", Some(calls)));

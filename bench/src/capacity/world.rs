@@ -132,13 +132,7 @@ impl Shape for Shapes {
 
 /// Definitions of everything that is annotated or looked at; those of the AWS provider with an open schema.
 pub fn definitions() -> Result<Vec<Value>> {
-    let mut all = sim::plane::cluster_api_definitions().context("reading the definitions of Cluster API")?;
-    all.retain(|definition| {
-        let name = definition.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        ["clusters", "machinedeployments", "machinesets"]
-            .iter()
-            .any(|plural| name == format!("{plural}.{}", GROUPS.group))
-    });
+    let mut all = crate::seed::cluster_api(&["clusters", "machinedeployments", "machinesets"])?;
     all.extend(["AWSMachineTemplate", "AWSCluster"].map(provider));
     Ok(all)
 }

@@ -4,10 +4,10 @@
 //! The process under test is the real binary with its admission webhooks. Hosts are made available beforehand, with the
 //! status their controller would write: claims that only reserve a host need nothing driven.
 
-mod oracle;
+pub mod oracle;
 mod report;
 mod stamps;
-mod world;
+pub mod world;
 
 use std::path::Path;
 use std::time::Duration;
@@ -118,7 +118,8 @@ impl Scene {
         let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-driver").await?;
         let first = namespaces.first().cloned().context("a tenant")?;
         world::prepare(&pool, definitions, namespaces).await?;
-        let mut subject = world::start(stage, &server, &pool, &first).await?;
+        let port = stage::port(&crate::child::free_address()?)?;
+        let mut subject = world::start(stage, &server, &pool, ("claims", port), &first).await?;
         subject.silent(&server, QUIET, stage.patience()).await?;
         let bare_kib = crate::proc::memory(subject.process.pid())?.rss_kib;
         stage.say(&format!("creating {hosts} hosts"));

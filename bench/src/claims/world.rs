@@ -8,7 +8,7 @@ use sim::metal::{hardware, kinds, seed};
 use crate::http::{Body, Pool, served};
 use crate::scenario::{Kind, Seeded, Shape};
 use crate::server::Server;
-use crate::stage::{Stage, Subject, port};
+use crate::stage::{Stage, Subject};
 
 /// Claims of all namespaces.
 pub const CLAIMS: Kind = Kind { group: "metal3.io", version: "v1alpha1", plural: "hostclaims", kind: "HostClaim" };
@@ -136,12 +136,17 @@ pub async fn hosts(pool: &Pool, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Starts the room with its admission webhooks, and waits until the server asks them.
-pub async fn start(stage: &Stage<'_>, server: &Server, pool: &Pool, tenant: &str) -> Result<Subject> {
-    let address = crate::child::free_address()?;
-    let (port, certs) = (port(&address)?, server.cert_dir()?);
+/// Starts rooms with their admission webhooks on a port, and waits until the server asks them.
+pub async fn start(
+    stage: &Stage<'_>,
+    server: &Server,
+    pool: &Pool,
+    (rooms, port): (&str, u16),
+    tenant: &str,
+) -> Result<Subject> {
+    let certs = server.cert_dir()?;
     let flags = [
-        "--controllers=claims".to_owned(),
+        format!("--controllers={rooms}"),
         "--webhook-bind-host=127.0.0.1".to_owned(),
         format!("--webhook-port={port}"),
         format!("--webhook-cert-dir={}", certs.display()),
