@@ -6,18 +6,18 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIR ?= $(TARGET)/sandbox
 WITH ?=
 # What `make bench` measures, the numbers of objects of the idle run, and more flags for every run.
-ONLY ?= idle vip claims capacity
+ONLY ?= idle vip claims machines capacity hosts
 OBJECTS ?= 10000 100000
 ARGS ?=
 STEP := hack/step
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sandbox test lint plane capi bench crds chart book foreign clean bins checks
+.PHONY: help demo sandbox test lint plane capi bench crds chart rules book foreign clean bins checks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: plane capi bins ## show Berth at work with real managers on a real API server, about a minute once built
+demo: plane capi bins ## show Berth at work with real managers on a real API server, two to three minutes once built
 	@$(TARGET)/debug/berth-sandbox demo
 
 sandbox: plane bins $(if $(findstring capi,$(WITH))$(findstring ipam,$(WITH)),capi) ## the same world kept running: make sandbox [DIR=d] [WITH=capi,ipam,hosts,ec2,cloudstack]
@@ -45,11 +45,12 @@ lint: ## formatting, clippy, go vet, ruled out crates
 checks:
 	@$(STEP) "build" cargo build --locked --workspace --bins --quiet
 	@$(STEP) "build tests" cargo test --locked --workspace --no-run --quiet
-	@$(STEP) "tests" env BERTH_REQUIRE_SERVER=1 cargo test --locked --workspace --quiet
+	@$(STEP) "tests" env BERTH_REQUIRE_SERVER=1 hack/tests
 	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
 	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check
 	@$(STEP) "webhooks are current" $(TARGET)/debug/berth webhooks --check
 	@$(STEP) "chart" hack/chart check
+	@$(STEP) "alerts" hack/rules check
 
 plane: ## build the local control plane (minutes the first time)
 	@hack/plane plane
@@ -58,7 +59,7 @@ capi: ## build the real Cluster API managers for the sandbox (minutes the first 
 	@hack/plane capi
 
 # One malloc arena, as the image and the chart set it. Documents and tables stay in $(TARGET)/figures.
-bench: plane capi ## measure on this machine: make bench [ONLY="idle vip claims capacity"] [OBJECTS="10000"] [ARGS=...]
+bench: plane capi ## measure on this machine: make bench [ONLY="idle vip claims machines capacity hosts"] [OBJECTS="10000"] [ARGS=...]
 	@hack/need cargo
 	@cargo build --locked --release --package berth --package bench
 	@mkdir -p $(TARGET)/figures
@@ -77,6 +78,9 @@ crds: ## write definitions, rights and webhook configurations into the chart
 chart: ## render deploy/ from the Helm chart and check both (builds helm the first time)
 	@hack/chart render
 	@hack/chart check
+
+rules: ## check the chart's alerts and run their tests (builds promtool the first time)
+	@hack/rules check
 
 book: ## build the book (builds mdbook the first time)
 	@hack/book build

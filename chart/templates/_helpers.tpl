@@ -29,6 +29,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if or (empty .Values.controllers) (has "vip" .Values.controllers) }}yes{{ end -}}
 {{- end }}
 
+{{/* Not empty when the room machines runs. */}}
+{{- define "berth.machines" -}}
+{{- if or (empty .Values.controllers) (has "machines" .Values.controllers) }}yes{{ end -}}
+{{- end }}
+
 {{/* Not empty when the room hosts runs. */}}
 {{- define "berth.hosts" -}}
 {{- if or (empty .Values.controllers) (has "hosts" .Values.controllers) }}yes{{ end -}}

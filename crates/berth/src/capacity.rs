@@ -1,4 +1,4 @@
-//! The room `capacity`: its flags, and how they become a room with a way to AWS.
+//! The room `capacity`: its flags, and how they become a room with a way to AWS and CloudStack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use api::key::ObjectKey;
 use api::names::Region;
 use aws::credentials::{Ambient, AmbientError, Files, TokenPaths};
 use aws::place::{Endpoints, Override};
+use capacity::cloud::Both;
 use capacity::config::{
     AmbientUse, ClaimRules, Config, DiskFrom, FeatureGates, Headroom, Keys, LegacyGpus, MaxPods, NeuronResource,
     NodeLabel, feature_gates,
@@ -73,6 +74,10 @@ pub struct CapacityOptions {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub prefer_ambient_credentials: bool,
+    /// Serve Cluster API objects by the identity that their cluster names (identityRef)
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub use_cluster_identity: bool,
     /// Directories that the token path in a Secret may point into, separated by commas
     #[arg(
         long,
@@ -92,6 +97,10 @@ pub struct CapacityOptions {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub capacity_metal3: bool,
+    /// Annotate groups of machines on CloudStack too, by the compute offering of their template
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub capacity_cloudstack: bool,
     /// Withdraw our own upstream keys while a template's status says everything
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
@@ -122,16 +131,6 @@ pub struct CapacityOptions {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub success_events: bool,
-
-    #[command(flatten)]
-    pub unbuilt: Unbuilt,
-}
-
-/// Flags that this build does not have: refused by name, so that nobody believes they did something.
-#[derive(Args, Debug)]
-pub struct Unbuilt {
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", default_value = "")]
-    pub use_cluster_identity: String,
 }
 
 /// What `--reserved` keeps.
@@ -139,13 +138,6 @@ pub struct Unbuilt {
 pub struct Reserved {
     milli_cpu: u64,
     memory: u64,
-}
-
-impl Unbuilt {
-    fn refused(&self) -> Option<&'static str> {
-        let flags = [(&self.use_cluster_identity, "--use-cluster-identity")];
-        flags.into_iter().find(|(value, _)| !["", "false", "0"].contains(&value.as_str())).map(|(_, flag)| flag)
-    }
 }
 
 impl CapacityOptions {
@@ -159,7 +151,7 @@ impl CapacityOptions {
         Ok(labels)
     }
 
-    /// What the flags and the environment say.
+    /// What the flags and the environment say; where we run is for whoever mounts the room.
     pub fn config(
         &self,
         watch_filter: &WatchFilter,
@@ -192,10 +184,12 @@ impl CapacityOptions {
             ambient_use: self.ambient_credentials,
             prefer_ambient: self.prefer_ambient_credentials,
             ambient,
+            cluster_identity: self.use_cluster_identity,
             token_paths: TokenPaths::new(self.token_path_allowlist.iter().cloned()),
             watch_filter: watch_filter.value(),
             success_events: self.success_events,
             metal: self.capacity_metal3,
+            cloudstack: self.capacity_cloudstack,
             machine_pools: self.watch_machine_pools,
             table: self.capacity_table.clone(),
             template_status: self.write_template_status,
@@ -212,6 +206,7 @@ impl CapacityOptions {
                 without_policy: yard.default_admission == Admission::Allow,
             },
             defer_to_template: self.defer_to_template_status,
+            ..Config::default()
         })
     }
 }
@@ -224,9 +219,6 @@ pub fn gates(options: &RunOptions) -> Result<FeatureGates, Usage> {
 
 /// Checks the flags of the room.
 pub fn check(options: &RunOptions) -> Result<(), Usage> {
-    if let Some(flag) = options.capacity.unbuilt.refused() {
-        return Err(Usage(format!("{flag}: is not built yet")));
-    }
     let vars = environment();
     options.capacity.config(
         &options.watch_filter,
@@ -257,7 +249,10 @@ pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<List
     }
     let config =
         options.capacity.config(&options.watch_filter, &gates, &vars, ambient_source(&vars), &options.claims.yard)?;
-    capacity::mount(manager, config, crate::cloud::aws(manager))?;
+    let own_namespace = crate::run::own_namespace(manager.client(), options);
+    let config = Config { own_namespace, store: true, ..config };
+    let ways = Both { aws: crate::cloud::aws(manager, options), acs: crate::cloud::acs(manager, options) };
+    capacity::mount(manager, config, ways)?;
     Ok(Vec::new())
 }
 
@@ -404,6 +399,7 @@ mod tests {
                 "--aws-credentials-secret=a/b",
                 "--ambient-credentials=always",
                 "--prefer-ambient-credentials",
+                "--use-cluster-identity",
                 "--token-path-allowlist=/a,/b",
                 "--capacity-table=c/d",
                 "--capacity-metal3",
@@ -442,6 +438,7 @@ mod tests {
             ambient_use: AmbientUse::Always,
             prefer_ambient: true,
             ambient: Err("the process was given none".to_owned()),
+            cluster_identity: true,
             token_paths: TokenPaths::new([PathBuf::from("/a"), PathBuf::from("/b")]),
             watch_filter: Some("mine".to_owned()),
             success_events: true,
@@ -455,6 +452,7 @@ mod tests {
             dry_run: true,
             claims: ClaimRules { same_namespace: true, without_policy: true },
             defer_to_template: true,
+            ..Config::default()
         };
         assert_eq!(found, wanted);
     }
@@ -483,7 +481,6 @@ mod tests {
         for (arg, part) in [
             ("--node-labels=arch,colour", "--node-labels"),
             ("--feature-gates=MachineAPIMigration=maybe", "--feature-gates"),
-            ("--use-cluster-identity", "--use-cluster-identity: is not built yet"),
             ("--dry-run", "--dry-run: works with --controllers=capacity only"),
         ] {
             let error = check(&read(&[arg])).unwrap_err().to_string();

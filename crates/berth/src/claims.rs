@@ -110,7 +110,11 @@ impl ClaimsOptions {
 /// Adds the room, the registry of kinds and the heartbeat of the room's own kind to a manager.
 pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<Listener>> {
     let kind = claims::kind::profile();
-    claim_kind::mount(manager, &[kind.name])?;
+    // Whoever serves a kind in this process need not wait for its heartbeat to be believed.
+    let elsewhere = [("hosts", ::hosts::claim::KIND), ("clusters", ::clusters::vm::KIND)];
+    let others = elsewhere.into_iter().filter(|(room, _)| crate::rooms::runs(options, room)).map(|(_, kind)| kind);
+    let here: Vec<&'static str> = std::iter::once(kind.name).chain(others).collect();
+    claim_kind::mount(manager, &here)?;
     let hosts = manager.feed::<claims::facts::Hosts>()?;
     claim_kind::heartbeat::mount(manager, kind, move || hosts.phase() == Phase::Synced)?;
     claims::mount(manager, options.claims.config())?;

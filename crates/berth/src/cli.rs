@@ -9,13 +9,17 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kit::client::Access;
 
+use crate::bundle::BundleOptions;
 use crate::capacity::CapacityOptions;
 use crate::claims::ClaimsOptions;
+use crate::clusters::ClustersOptions;
 use crate::explain::{AboutOptions, ExplainOptions, HostsListOptions, ListOptions, VipsOptions};
 use crate::groups::CapacityListOptions;
 use crate::hosts::HostsOptions;
 use crate::leaks::LeaksOptions;
+use crate::machines::MachinesOptions;
 use crate::plan::PlanOptions;
+use crate::top::TopOptions;
 use crate::vip::VipOptions;
 
 const AFTER: &str = "\
@@ -44,10 +48,10 @@ pub enum Command {
     Doctor(DoctorOptions),
     /// Take the hooks back from Cluster API before Berth is removed; refused while a ClusterClass names one.
     Unregister(UnregisterOptions),
-    /// Say why a cluster has its addresses, or a claim or machine its host, or has none, or what cluster-autoscaler makes of
-    /// a group.
+    /// Say why a cluster has its addresses or is not ready, or a claim or machine its host, or has none, or what
+    /// cluster-autoscaler makes of a group.
     Explain(Box<ExplainOptions>),
-    /// Draw a cluster with its claims, addresses and pools, or a claim or machine with its host.
+    /// Draw a cluster with its claims, addresses, pools and machines, or a claim or machine with its host.
     Tree(AboutOptions),
     /// List the addresses of clusters.
     Vips(VipsOptions),
@@ -57,8 +61,15 @@ pub enum Command {
     Leaks(LeaksOptions),
     /// List claims on hosts: what each has, or why it has none.
     Claims(ListOptions),
+    /// List clusters on CloudStack: how each stands.
+    Clusters(ListOptions),
     /// List groups of machines and what cluster-autoscaler sees of them.
     Capacity(CapacityListOptions),
+    /// Show what a running Berth does: queues, passes, failures, calls to clouds, memory; again and again on a terminal.
+    Top(TopOptions),
+    /// Write a support archive: objects, events, logs, metrics and versions, without secrets and with a list of what was
+    /// removed.
+    Bundle(BundleOptions),
     /// Tell what would be done for CloudStack clusters in files: objects, and which machines would be replaced and why.
     Plan(PlanOptions),
     /// Print, write or check the CustomResourceDefinitions of Berth's own kinds.
@@ -75,6 +86,12 @@ pub enum Command {
     Completion {
         /// Which shell.
         shell: Shell,
+    },
+    /// Print the manual page of berth, or write a page for each command.
+    Man {
+        /// Directory that the pages are written to: berth.1, berth-run.1 and so on
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
     },
 }
 
@@ -188,10 +205,16 @@ pub struct RunOptions {
     pub claims: ClaimsOptions,
 
     #[command(flatten)]
+    pub machines: MachinesOptions,
+
+    #[command(flatten)]
     pub hosts: HostsOptions,
 
     #[command(flatten)]
     pub capacity: CapacityOptions,
+
+    #[command(flatten)]
+    pub clusters: ClustersOptions,
 }
 
 /// Flags of `berth doctor`.

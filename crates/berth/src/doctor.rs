@@ -3,6 +3,7 @@
 mod checks;
 mod claims;
 mod hosts;
+mod machines;
 mod vip;
 
 use std::io::{IsTerminal, Write};

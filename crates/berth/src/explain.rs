@@ -3,12 +3,15 @@
 //! They read with the rights of whoever asks and judge with the rooms' own code. Nothing is written.
 
 mod claims;
+mod clusters;
 mod machines;
+mod metal;
 
 use std::io::Write;
 
 use ::capacity::facts::GroupKind;
 use ::vip::explain::{explain, tree};
+use api::key::ObjectKey;
 use api::reasons::vip::Reason;
 use clap::Args;
 use kit::clock::Clock;
@@ -17,17 +20,19 @@ use kube::Client;
 use serde::Serialize;
 
 pub use claims::{claims, hosts};
+pub use clusters::clusters;
 
 use crate::claims::YardOptions;
 use crate::cli::{ClusterOptions, Output, OutputOptions, WatchFilter};
 use crate::groups::{self, GroupOptions};
 use crate::leaks::AwsOptions;
 use crate::look::{Look, Which, look};
+use crate::machines::ModeOptions;
 use crate::screen::{self, Screen};
 use crate::vip::JudgeOptions;
 
 /// The version of every document.
-const API_VERSION: &str = "cli.berth.dev/v1";
+pub const API_VERSION: &str = "cli.berth.dev/v1";
 
 /// The role whose address is the endpoint.
 const CONTROL_PLANE: &str = "control-plane";
@@ -44,7 +49,8 @@ pub struct ExplainOptions {
 /// Flags of `berth tree`, and most of those of `berth explain`.
 #[derive(Args, Debug)]
 pub struct AboutOptions {
-    /// What to look at, for example cluster/prod, hostclaim/web-1, awsmachine/m-1 or machineset/workers
+    /// What to look at, for example cluster/prod, cluster.anywhere/prod, metal3machine/m-1, hostclaim/web-1, awsmachine/m-1
+    /// or machineset/workers
     #[arg(value_name = "KIND/NAME", value_parser = subject)]
     pub subject: Subject,
     #[command(flatten)]
@@ -61,6 +67,8 @@ pub struct AboutOptions {
     pub watch_filter: WatchFilter,
     #[command(flatten)]
     pub yard: YardOptions,
+    #[command(flatten)]
+    pub mode: ModeOptions,
 }
 
 /// An object that can be explained.
@@ -68,10 +76,14 @@ pub struct AboutOptions {
 pub enum Subject {
     /// The Cluster of this name.
     Cluster(String),
+    /// The Cluster on CloudStack of this name.
+    Anywhere(String),
     /// The HostClaim of this name.
     Claim(String),
     /// The AWSMachine of this name.
     Machine(String),
+    /// The Metal3Machine of this name.
+    Metal(String),
     /// The group of machines of this name, of any of these kinds.
     Group(Vec<GroupKind>, String),
 }
@@ -133,8 +145,12 @@ fn subject(text: &str) -> Result<Subject, String> {
     let owned = name.to_owned();
     let subject = match (word.strip_suffix('s').unwrap_or(word), group) {
         ("cluster", "" | "cluster.x-k8s.io") => Subject::Cluster(owned),
+        ("cluster", "anywhere" | api::names::clusters::GROUP) | ("eksac", "") => Subject::Anywhere(owned),
         ("hostclaim", "" | "metal3.io") | ("hc", "") => Subject::Claim(owned),
         ("awsmachine", "" | api::views::INFRASTRUCTURE_GROUP) | ("awsm", "") => Subject::Machine(owned),
+        ("metal3machine" | "metal3m", "" | api::views::INFRASTRUCTURE_GROUP) | ("m3m" | "m3machine", "") => {
+            Subject::Metal(owned)
+        }
         ("machineset", "") => Subject::Group(vec![GroupKind::OpenShiftSet, GroupKind::Set], owned),
         ("machineset", "machine.openshift.io") => Subject::Group(vec![GroupKind::OpenShiftSet], owned),
         ("machineset", "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Set], owned),
@@ -142,8 +158,8 @@ fn subject(text: &str) -> Result<Subject, String> {
         ("machinepool", "" | "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Pool], owned),
         _ => {
             return Err(format!(
-                "the kind `{kind}` is not known here; known are: cluster, hostclaim, awsmachine, machineset, \
-                 machinedeployment, machinepool"
+                "the kind `{kind}` is not known here; known are: cluster, cluster.anywhere, metal3machine, hostclaim, awsmachine, \
+                 machineset, machinedeployment, machinepool"
             ));
         }
     };
@@ -159,6 +175,10 @@ pub async fn about(options: ExplainOptions) -> anyhow::Result<()> {
     };
     let name = match &options.subject {
         Subject::Cluster(name) => name,
+        Subject::Anywhere(name) => {
+            let client = connect(&options.cluster).await?;
+            return show(&clusters::about(&client, &options, name).await?);
+        }
         Subject::Claim(name) => {
             let client = connect(&options.cluster).await?;
             return show(&claims::about(&client, &options, name).await?);
@@ -166,6 +186,10 @@ pub async fn about(options: ExplainOptions) -> anyhow::Result<()> {
         Subject::Machine(name) => {
             let client = connect(&options.cluster).await?;
             return show(&machines::about(&client, &options, name, &capacity).await?);
+        }
+        Subject::Metal(name) => {
+            let client = connect(&options.cluster).await?;
+            return show(&metal::about(&client, &options, name).await?);
         }
         Subject::Group(kinds, name) => {
             let namespace = options.namespace.as_deref();
@@ -185,21 +209,32 @@ pub async fn draw(options: AboutOptions) -> anyhow::Result<()> {
     struct Tree<'a> {
         root: &'a Node,
     }
-    let show = |root: &Node| print(options.output.output, "Tree", &Tree { root }, |screen| screen::tree(screen, root));
+    // Programs get every machine; people get those that are alike as one.
+    let text = |screen: Screen, root: &Node| screen::tree(screen, &screen::folded(root));
+    let show = |root: &Node| print(options.output.output, "Tree", &Tree { root }, |screen| text(screen, root));
     let client = connect(&options.cluster).await?;
     let name = match &options.subject {
         Subject::Cluster(name) => name,
+        Subject::Anywhere(name) => return show(&clusters::draw(&client, &options, name).await?),
         Subject::Claim(name) => return show(&claims::draw(&client, &options, name).await?),
         Subject::Machine(name) => return show(&machines::draw(&client, &options, name).await?),
+        Subject::Metal(name) => return show(&metal::draw(&client, &options, name).await?),
         Subject::Group(..) => {
             anyhow::bail!(
-                "only clusters, hostclaims and awsmachines are drawn; see `berth explain` for groups of machines"
+                "only clusters, hostclaims, metal3machines and awsmachines are drawn; see `berth explain` for groups of machines"
             )
         }
     };
     let (look, config) = (see(&client, &options, name, "tree").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
-    look.clusters.iter().try_for_each(|cluster| show(&tree(&look.sight, cluster, &config, now)))
+    for cluster in &look.clusters {
+        let (mut root, key) = (tree(&look.sight, cluster, &config, now), ObjectKey::of(cluster));
+        let namespace = key.namespace().unwrap_or_default();
+        root.children.extend(metal::of_cluster(&client, &options, namespace, key.name()).await?);
+        root.children.extend(machines::of_cluster(&client, &options, namespace, key.name()).await?);
+        show(&root)?;
+    }
+    Ok(())
 }
 
 /// Lists the addresses of clusters.

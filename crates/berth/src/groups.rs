@@ -17,6 +17,7 @@ use ::capacity::status::Trouble;
 use anyhow::anyhow;
 use api::key::ObjectKey;
 use api::names::{InstanceType, Region};
+use aws::identity::IdentityLists;
 use aws::net::{Aws, Meter, Options};
 use aws::place::{Endpoints, Override};
 use aws::port::{Ec2, TypeQuery};
@@ -55,6 +56,12 @@ pub struct GroupOptions {
     /// Look at machine pools too
     #[arg(long)]
     pub watch_machine_pools: bool,
+    /// Look at machines on CloudStack too
+    #[arg(long)]
+    pub capacity_cloudstack: bool,
+    /// Look at the identities that clusters name
+    #[arg(long)]
+    pub use_cluster_identity: bool,
     /// Ask AWS too, with your own credentials
     #[arg(long)]
     pub lookup: bool,
@@ -72,6 +79,8 @@ impl GroupOptions {
             endpoints: self.aws_endpoint.iter().cloned().fold(Endpoints::new(), Endpoints::flag),
             watch_filter: watch_filter.value(),
             machine_pools: self.watch_machine_pools,
+            cloudstack: self.capacity_cloudstack,
+            cluster_identity: self.use_cluster_identity,
             ..Config::default()
         }))
     }
@@ -109,7 +118,8 @@ pub async fn about(
 ) -> anyhow::Result<()> {
     let client = connect(cluster).await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace()).to_owned();
-    let (sight, config) = (see(&client, Some(&namespace)).await?, options.config(watch_filter)?);
+    let (sight, config) =
+        (see(&client, Some(&namespace), options.use_cluster_identity).await?, options.config(watch_filter)?);
     let groups = sight.groups();
     let wanted = ObjectKey::namespaced(namespace.as_str(), name);
     let found: Vec<&GroupKey> =
@@ -135,7 +145,8 @@ pub async fn list(options: CapacityListOptions) -> anyhow::Result<()> {
     let client = connect(&options.cluster).await?;
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let only = (!options.all_namespaces).then_some(namespace.as_str());
-    let (sight, config) = (see(&client, only).await?, options.judge.config(&options.watch_filter)?);
+    let (sight, config) =
+        (see(&client, only, options.judge.use_cluster_identity).await?, options.judge.config(&options.watch_filter)?);
     let here = |key: &GroupKey| only.is_none_or(|only| key.key.namespace() == Some(only));
     let items: Vec<Row> = sight
         .groups()
@@ -217,7 +228,7 @@ fn rows_screen(screen: Screen, items: &[Row]) -> String {
     screen::table(screen, ["GROUP", "NAMESPACE", "TYPE", "REGION", "CPU", "MEMORY", "GPUS", "STATE"], &rows)
 }
 
-async fn see(client: &Client, namespace: Option<&str>) -> anyhow::Result<Sight> {
+async fn see(client: &Client, namespace: Option<&str>, identities: bool) -> anyhow::Result<Sight> {
     fn keep<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K> {
         // A kind that is not installed hides nothing.
         if read.kind.is_some() {
@@ -227,6 +238,15 @@ async fn see(client: &Client, namespace: Option<&str>) -> anyhow::Result<Sight> 
     }
     let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace };
     let mut unseen = Vec::new();
+    let identities = match identities {
+        true => Some(IdentityLists {
+            controllers: keep(reader.read().await?, &mut unseen),
+            statics: keep(reader.read().await?, &mut unseen),
+            roles: keep(reader.read().await?, &mut unseen),
+            spaces: keep(reader.read().await?, &mut unseen),
+        }),
+        false => None,
+    };
     let lists = Lists {
         openshift_sets: keep(reader.read().await?, &mut unseen),
         deployments: keep(reader.read().await?, &mut unseen),
@@ -240,6 +260,9 @@ async fn see(client: &Client, namespace: Option<&str>) -> anyhow::Result<Sight> 
         managed_planes: keep(reader.read().await?, &mut unseen),
         rosa_planes: keep(reader.read().await?, &mut unseen),
         infrastructures: keep(reader.read().await?, &mut unseen),
+        acs_templates: keep(reader.read().await?, &mut unseen),
+        acs_clusters: keep(reader.read().await?, &mut unseen),
+        identities,
         unseen: Vec::new(),
     };
     Ok(Sight::of(Lists { unseen, ..lists }, &Clock::system()))

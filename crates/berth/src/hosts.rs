@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws::credentials::{Ambient, AmbientError, Files};
+use aws::limits::{Limits, Pace, rates};
 use aws::place::{Endpoints, Override};
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use hosts::admit::Ours;
 use hosts::config::Config;
-use kit::admission::Admission;
+use kit::admission::{Admission, Ours};
 use kit::manager::Manager;
 
 use crate::Usage;
@@ -48,6 +48,9 @@ pub struct HostsOptions {
     /// How old lists of hosts and instances may be for machines that are as they should be, at least 5s
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = describe)]
     pub describe_interval: Duration,
+    /// Requests to EC2 of a class, per account and region, as describe|launch|hosts|other=PER_SECOND:BURST; repeatable
+    #[arg(long, value_name = "CLASS=RATE:BURST")]
+    pub aws_rate: Vec<Pace>,
 
     #[command(flatten)]
     pub replaced: Replaced,
@@ -100,6 +103,7 @@ impl HostsOptions {
             release_orphans: self.release_orphans,
             orphan_interval: some(self.orphan_interval),
             describe_interval: self.describe_interval,
+            launches: rates(Limits::Shipped, &self.aws_rate, "RunInstances", true).requests,
         })
     }
 }
@@ -116,6 +120,10 @@ pub fn check(options: &RunOptions) -> Result<(), Usage> {
     }
     if options.hosts.release_orphans && options.hosts.orphan_interval.is_zero() {
         return Err(Usage("--release-orphans: nothing is released with --orphan-interval=0".to_owned()));
+    }
+    if options.hosts.release_orphans && !options.namespace.is_empty() {
+        let why = "hosts of other namespaces would be nobody's, because their machines are not followed";
+        return Err(Usage(format!("--release-orphans: not with --namespace: {why}")));
     }
     let vars = environment();
     options.hosts.config(&options.watch_filter, &options.capacity.aws_endpoint, &vars, "", Err(String::new()))?;
@@ -140,7 +148,8 @@ pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<List
     let namespace = here.unwrap_or_else(|| manager.client().default_namespace());
     let endpoints = &options.capacity.aws_endpoint;
     let config = options.hosts.config(&options.watch_filter, endpoints, &vars, namespace, ambient_source(&vars))?;
-    hosts::mount(manager, config, crate::cloud::aws(manager))?;
+    let room = hosts::mount(manager, config, crate::cloud::aws(manager, options))?;
+    hosts::claim::mount(manager, &room)?;
     Ok(Vec::new())
 }
 
@@ -196,7 +205,10 @@ mod tests {
             "--describe-interval=30s",
             "--aws-endpoint=ec2=http://127.0.0.1:5000",
             "--watch-filter=mine",
+            "--aws-rate=launch=0.5:3",
+            "--aws-rate=describe=1:1",
         ]);
+        assert_eq!((found.launches.per_second, found.launches.burst), (0.5, 3));
         assert_eq!(found.idle_host_timeout, Some(Duration::from_secs(7_200)));
         assert_eq!((found.max_hosts_per_cluster, found.max_allocations_per_hour), (3, 4));
         assert_eq!((found.release_orphans, found.orphan_interval), (true, Some(Duration::from_secs(3_600))));
@@ -214,6 +226,8 @@ mod tests {
             ("--orphan-interval=10s", "shorter than 60s"),
             ("--describe-interval=0", "shorter than 5s"),
             ("--max-hosts-per-cluster=many", "invalid digit"),
+            ("--aws-rate=terminate=1:1", "none of describe, launch, hosts, other"),
+            ("--aws-rate=launch=0:1", "above 0"),
         ] {
             let error = Cli::try_parse_from(["berth", "run", arg]).unwrap_err().to_string();
             assert!(error.contains(part), "{arg}: {error}");
@@ -223,6 +237,7 @@ mod tests {
             (vec!["--service-endpoints=us-east-1:ec2=https://x"], "--aws-endpoint"),
             (vec!["--remediate-failed-hosts"], "--remediate-failed-hosts: is not built yet"),
             (vec!["--release-orphans", "--orphan-interval=0"], "--release-orphans"),
+            (vec!["--release-orphans", "--namespace=team-a"], "--release-orphans: not with --namespace"),
         ] {
             let error = check(&read(&args)).unwrap_err().to_string();
             assert!(error.contains(part), "{args:?}: {error}");

@@ -1,7 +1,9 @@
 //! Reads what a command needs, once, with the rights of whoever asks, and says what those rights do not cover.
 
 mod claims;
+mod clusters;
 mod machines;
+mod metal;
 
 use ::vip::explain::{Lists, Part, Sight};
 use anyhow::{Context, anyhow};
@@ -15,8 +17,10 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
-pub use claims::{claims, claims_alone, hosts};
-pub use machines::{Surroundings, machine};
+pub use claims::{claims, claims_alone, claims_around, hosts};
+pub use clusters::{Anywhere, cluster, clusters, datacenter_of, machines_of};
+pub use machines::{Surroundings, machine, machines};
+pub use metal::{Metal, metal, metal_of};
 
 use crate::near;
 

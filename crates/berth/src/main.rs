@@ -1,9 +1,11 @@
 //! `berth`: one operator that gives every Cluster API machine and cluster its place on infrastructure.
 
+mod bundle;
 mod capacity;
 mod claims;
 mod cli;
 mod cloud;
+mod clusters;
 mod doctor;
 mod explain;
 mod generate;
@@ -11,13 +13,17 @@ mod groups;
 mod hosts;
 mod leaks;
 mod look;
+mod machines;
+mod manual;
 mod near;
 mod plan;
+mod pods;
 mod registration;
 mod rooms;
 mod run;
 mod screen;
 mod serving;
+mod top;
 mod vip;
 
 use std::io::Write;
@@ -49,7 +55,10 @@ fn main() -> ExitCode {
         Command::Hosts(options) => on_runtime(explain::hosts(options)),
         Command::Leaks(options) => on_runtime(leaks::leaks(options)),
         Command::Claims(options) => on_runtime(explain::claims(options)),
+        Command::Clusters(options) => on_runtime(explain::clusters(options)),
         Command::Capacity(options) => on_runtime(groups::list(options)),
+        Command::Top(options) => on_runtime(top::top(options)),
+        Command::Bundle(options) => on_runtime(bundle::bundle(options)),
         Command::Plan(options) => finish(plan::plan_files(&options)),
         Command::Crds(options) => finish(generate::crds(&options)),
         Command::Rbac(options) => finish(generate::rbac(&options)),
@@ -57,6 +66,7 @@ fn main() -> ExitCode {
         Command::Webhooks(options) => finish(generate::webhooks(&options)),
         Command::Version(options) => finish(cli::version(&options)),
         Command::Completion { shell } => finish(completion(shell)),
+        Command::Man { dir } => finish(manual::man(dir.as_deref())),
     };
     ExitCode::from(code)
 }

@@ -58,7 +58,8 @@ pub enum Switch {
     Off,
 }
 
-fn newest(text: &str) -> Result<Newest, String> {
+/// Reads `--cloudstack-max-kubernetes-version`.
+pub fn newest(text: &str) -> Result<Newest, String> {
     text.parse().map_err(|_| format!("`{text}` is neither auto nor a version such as 1.31"))
 }
 

@@ -7,10 +7,7 @@ use kit::rights::Right;
 use crate::Usage;
 use crate::cli::RunOptions;
 use crate::serving::Listener;
-use crate::{capacity, claims, hosts, vip};
-
-/// Every room's name; those without an entry in [`BUILT`] are refused by name.
-pub const NAMES: [&str; 6] = ["vip", "claims", "machines", "hosts", "capacity", "clusters"];
+use crate::{capacity, claims, clusters, hosts, machines, vip};
 
 /// One room of this build.
 pub struct Room {
@@ -42,15 +39,27 @@ pub const BUILT: &[Room] = &[
         name: "claims",
         check: |_| Ok(()),
         mount: claims::mount,
-        rights: &[claim_kind::rights::RIGHTS, ::claims::rights::RIGHTS],
+        rights: &[claim_kind::rights::HEARTBEAT, claim_kind::rights::RIGHTS, ::claims::rights::RIGHTS],
         webhooks: &[claim_kind::admit::WEBHOOKS, ::claims::admit::WEBHOOKS],
         admit: claims::admit,
+    },
+    Room {
+        name: "machines",
+        check: machines::check,
+        mount: machines::mount,
+        rights: &[
+            ::machines::rights::RIGHTS,
+            ::machines::data::rights::RIGHTS,
+            ::machines::remediation::rights::RIGHTS,
+        ],
+        webhooks: &[::machines::admit::WEBHOOKS],
+        admit: machines::admit,
     },
     Room {
         name: "hosts",
         check: hosts::check,
         mount: hosts::mount,
-        rights: &[::hosts::rights::RIGHTS],
+        rights: &[::hosts::rights::RIGHTS, ::hosts::claim::rights::RIGHTS, claim_kind::rights::HEARTBEAT],
         webhooks: &[::hosts::admit::WEBHOOKS],
         admit: hosts::admit,
     },
@@ -62,6 +71,14 @@ pub const BUILT: &[Room] = &[
         webhooks: &[::capacity::admit::WEBHOOKS],
         admit: |admission, _, _| Ok(::capacity::admit::register(admission)),
     },
+    Room {
+        name: "clusters",
+        check: clusters::check,
+        mount: clusters::mount,
+        rights: &[::clusters::rights::RIGHTS, ::clusters::vm::rights::RIGHTS, claim_kind::rights::HEARTBEAT],
+        webhooks: &[::clusters::admit::WEBHOOKS],
+        admit: clusters::admit,
+    },
 ];
 
 /// The rooms chosen by `--controllers`; all of this build when nothing is chosen.
@@ -69,25 +86,23 @@ pub fn chosen(names: &[String]) -> Result<Vec<&'static Room>, Usage> {
     if names.is_empty() {
         return Ok(BUILT.iter().collect());
     }
-    let built = || BUILT.iter().map(|room| room.name).collect::<Vec<_>>().join(", ");
     let mut rooms: Vec<&'static Room> = Vec::new();
     for name in names {
         match BUILT.iter().find(|room| room.name == name) {
             Some(room) if rooms.iter().any(|r| r.name == room.name) => {}
             Some(room) => rooms.push(room),
-            None if NAMES.contains(&name.as_str()) => {
-                return Err(Usage(format!(
-                    "--controllers: the room `{name}` is not built yet; this build has: {}",
-                    built()
-                )));
-            }
             None => {
-                let all = NAMES.join(", ");
+                let all = BUILT.iter().map(|room| room.name).collect::<Vec<_>>().join(", ");
                 return Err(Usage(format!("--controllers: there is no room `{name}`; the rooms are: {all}")));
             }
         }
     }
     Ok(rooms)
+}
+
+/// Whether a room of this build runs by these options.
+pub fn runs(options: &RunOptions, name: &str) -> bool {
+    options.controllers.is_empty() || options.controllers.iter().any(|chosen| chosen == name)
 }
 
 /// Every right of every room of this build and of the kit itself.
@@ -118,9 +133,24 @@ mod tests {
         let own: Vec<String> = api::own::crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
         let patched = rights().into_iter().filter(|r| r.resources.contains(&"customresourcedefinitions"));
         let named: Vec<&str> = patched.flat_map(|right| right.names.iter().copied()).collect();
-        // Machines on EC2 may be defined by others, and have no conversion webhook of ours.
-        let foreign = api::own::aws_crds().len();
+        // Machines on EC2 and clusters of EKS Anywhere may be defined by others, and have no conversion webhook of ours.
+        let foreign = api::own::aws_crds().len() + api::own::anywhere::crds().len();
         assert_eq!(named, own[..own.len() - foreign]);
+    }
+
+    // Whoever loses a race for a name reads what the winner made.
+    #[test]
+    fn what_a_room_may_make_it_may_read_back() {
+        for room in BUILT {
+            let all = || room.rights.iter().copied().flatten();
+            let made = all().filter(|right| right.verbs.contains(&"create"));
+            for (group, resource) in made.flat_map(|right| right.resources.iter().map(|resource| (right.group, resource))) {
+                let read = all().any(|right| {
+                    right.group == group && right.resources.contains(resource) && right.verbs.contains(&"get")
+                });
+                assert!(read, "{} makes {resource} and may not read one", room.name);
+            }
+        }
     }
 
     #[test]
@@ -128,8 +158,6 @@ mod tests {
         let names = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(chosen(&[]).unwrap().len(), BUILT.len());
         assert_eq!(chosen(&names("claims,claims")).unwrap().len(), 1);
-        let unbuilt = chosen(&names("claims,machines")).err().unwrap().to_string();
-        assert!(unbuilt.contains("`machines` is not built yet"), "{unbuilt}");
         let unknown = chosen(&names("castles")).err().unwrap().to_string();
         assert!(unknown.contains("no room `castles`") && unknown.contains("capacity"), "{unknown}");
     }

@@ -61,6 +61,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     if let Some(terms) = plan.terms {
         stand(&manager, namespace.clone(), instance, terms);
     }
+    metrics.standing(&gates, manager.leadership());
     let mut listening = false;
     for room in &plan.rooms {
         let mounted = (room.mount)(&manager, &options);
@@ -183,7 +184,8 @@ fn stand(manager: &Arc<Manager>, namespace: String, identity: String, terms: Ter
     manager.spawn(Stage::Watch, "lease", |stop| candidate.run(stop, async {}));
 }
 
-fn own_namespace(client: &Client, options: &RunOptions) -> String {
+/// The namespace Berth runs in: where its lease and its own objects are.
+pub fn own_namespace(client: &Client, options: &RunOptions) -> String {
     options.leader_elect_resource_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned())
 }
 

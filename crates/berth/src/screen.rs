@@ -10,7 +10,7 @@ use kit::explain::Level;
 
 pub use explanation::explanation;
 pub use table::table;
-pub use tree::tree;
+pub use tree::{folded, tree};
 
 /// Where text is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the chart renders is accepted by a real API server, keeps its rules, and carries the generated files unchanged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
@@ -285,69 +285,4 @@ fn the_settings_in_the_schema_are_those_the_hooks_know() {
         settings.as_object().unwrap().keys().map(|key| (key.clone(), String::new())).collect();
     assert_eq!(vip::topology::unknown_keys(&keys), Vec::<String>::new());
     assert_eq!(keys.len(), 8, "a key of the hooks is missing in the schema");
-}
-
-/// The words of a text that begin with `prefix` and hold only letters, digits and `_`.
-fn words(text: &str, prefix: &str) -> Vec<String> {
-    text.match_indices(prefix)
-        .map(|(at, _)| text[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect())
-        .collect()
-}
-
-/// Names of metrics in the source of a crate, as they are registered.
-fn registered(dir: &Path, found: &mut BTreeSet<String>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            registered(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let source = std::fs::read_to_string(&path).unwrap();
-            for prefix in ["\"vip_", "\"serve_", "\"hosts_", "\"capacity_", "\"aws_"] {
-                let names = source.split(prefix).skip(1).filter_map(|rest| rest.split('"').next());
-                for name in names {
-                    match name.strip_suffix("{name}") {
-                        Some(stem) => {
-                            found.extend(["total", "free", "used"].map(|n| format!("{}{stem}{n}", &prefix[1..])))
-                        }
-                        None => drop(found.insert(format!("{}{name}", &prefix[1..]))),
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn alerts_and_docs_speak_of_metrics_that_exist_and_docs_of_all() {
-    let mut exist = BTreeSet::new();
-    for dir in ["crates/kit/src", "crates/aws/src", "crates/vip/src", "crates/hosts/src", "crates/capacity/src"] {
-        registered(&root().join(dir), &mut exist);
-    }
-    let known = |name: &str| {
-        let name = name.strip_prefix("berth_").unwrap();
-        exist.contains(name) || name.strip_suffix("_total").is_some_and(|name| exist.contains(name))
-    };
-    let alerts = read("chart/files/alerts.yaml");
-    let pages = [
-        ("vip_", read("book/src/vip/operating.md")),
-        ("hosts_", read("book/src/hosts/operating.md")),
-        ("capacity_", read("book/src/capacity/tutorial.md")),
-    ];
-    let page: String = pages.iter().map(|(_, page)| page.as_str()).collect();
-    let mut seen = 0;
-    for name in words(&alerts, "berth_").into_iter().chain(words(&page, "berth_")) {
-        assert!(known(&name), "{name} is not registered by anybody");
-        seen += 1;
-    }
-    assert!(seen > 20, "only {seen} names found");
-    for (room, page) in &pages {
-        for name in exist.iter().filter(|name| name.starts_with(room)) {
-            let ends = |name: &str| ["`", "{"].iter().any(|end| page.contains(&format!("`berth_{name}{end}")));
-            assert!(ends(name) || ends(&format!("{name}_total")), "{name} is not in the docs");
-        }
-    }
-    let rules: Vec<Value> = serde_saphyr::from_str(&alerts).unwrap();
-    for rule in rules.iter().flat_map(|group| group["rules"].as_array().unwrap()) {
-        assert!(page.contains(&format!("`{}`", text(rule, "/alert"))), "{} is not in the docs", text(rule, "/alert"));
-    }
 }

@@ -18,7 +18,7 @@ use sim::plane::{self, Plane};
 use sim::wait::seek;
 
 const NAME: &str = "vip-allocator";
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(120);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

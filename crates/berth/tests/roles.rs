@@ -17,7 +17,7 @@ use sim::plane::{self, Plane, Process};
 use sim::wait::seek;
 
 const NAMESPACE: &str = "berth-system";
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(120);
 
 fn rendered() -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/berth.yaml");

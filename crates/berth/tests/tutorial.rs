@@ -16,7 +16,7 @@ use sim::wait::seek;
 
 const HOME: &str = "berth-system";
 const TEAM: &str = "team-a";
-const BOUND: Duration = Duration::from_secs(90);
+const BOUND: Duration = Duration::from_secs(180);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

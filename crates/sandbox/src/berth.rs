@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use sim::ec2;
 use sim::plane::{Plane, Process, free_port, http_get, wait_http};
+use sim::{cloudstack, ec2};
 
 use crate::Usage;
 
@@ -15,6 +15,15 @@ use crate::Usage;
 pub const EXTENSION: &str = "vip-allocator";
 /// How long Berth may take until it is ready.
 const READY: Duration = Duration::from_secs(30);
+
+/// The simulated clouds that Berth may call.
+#[derive(Clone, Copy, Debug)]
+pub struct Clouds<'w> {
+    /// EC2, if there is one.
+    pub ec2: Option<&'w ec2::Handle>,
+    /// CloudStack, if there is one.
+    pub cloudstack: Option<&'w cloudstack::Handle>,
+}
 
 /// Where the program is.
 #[derive(Clone, Debug)]
@@ -86,9 +95,9 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts `berth run` against the plane and, if there is one, the simulated cloud; its log in `log`.
-    pub fn start(program: &Program, plane: &Plane, cloud: Option<&ec2::Handle>, log: &Path) -> Result<Self> {
-        Self::start_at([free_port()?, free_port()?, free_port()?, free_port()?], program, plane, cloud, log)
+    /// Starts `berth run` against the plane and the simulated clouds there are; its log in `log`.
+    pub fn start(program: &Program, plane: &Plane, clouds: Clouds<'_>, log: &Path) -> Result<Self> {
+        Self::start_at([free_port()?, free_port()?, free_port()?, free_port()?], program, plane, clouds, log)
     }
 
     /// Its ports, for one that takes its place.
@@ -97,13 +106,7 @@ impl Operator {
     }
 
     /// The same at the ports of an earlier one, where others look for it.
-    pub fn start_at(
-        ports: [u16; 4],
-        program: &Program,
-        plane: &Plane,
-        cloud: Option<&ec2::Handle>,
-        log: &Path,
-    ) -> Result<Self> {
+    pub fn start_at(ports: [u16; 4], program: &Program, plane: &Plane, clouds: Clouds<'_>, log: &Path) -> Result<Self> {
         let [health, metrics, webhooks, hooks] = ports;
         let mut command = Command::new(program.path());
         command
@@ -122,7 +125,11 @@ impl Operator {
             .arg(hooks.to_string())
             .arg("--runtime-extension-cert-dir")
             .arg(plane.webhook_cert_dir()?);
-        if let Some(cloud) = cloud {
+        if let Some(server) = clouds.cloudstack {
+            // It is on this machine, which is never called otherwise.
+            command.args(["--cloudstack-endpoint-allow", server.endpoint.trim_end_matches("/client/api")]);
+        }
+        if let Some(cloud) = clouds.ec2 {
             // Whatever identity the caller's shell has is none of the simulator's.
             for name in
                 std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_string_lossy().starts_with("AWS_"))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -40,8 +41,14 @@ impl Tenant {
     }
 }
 
-/// Tells it, with the API server and Berth running.
-pub async fn tell(story: &mut Story, world: &mut World, program: &Program, client: &Client, dir: &Path) -> Result<()> {
+/// Tells it, with the API server and Berth running; returns the machines behind the hosts.
+pub async fn tell(
+    story: &mut Story,
+    world: &mut World,
+    program: &Program,
+    client: &Client,
+    dir: &Path,
+) -> Result<Arc<Machines>> {
     let log = dir.join("berth.log");
     let machines = story
         .tell("Six hosts are inspected and available, in a namespace of their owner", &log, async {
@@ -135,7 +142,7 @@ pub async fn tell(story: &mut Story, world: &mut World, program: &Program, clien
             ))
         })
         .await?;
-    Ok(())
+    Ok(machines)
 }
 
 fn policy() -> Value {

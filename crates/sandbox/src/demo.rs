@@ -56,6 +56,7 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
         .tell("A real API server starts on an empty directory", &plane_log, async {
             world.start_plane(dir.join("plane")).await?;
             world.start_cloud().await?;
+            world.start_cloudstack().await?;
             let client = world.plane()?.client().await?;
             let version = client.apiserver_version().await.context("asking for the version")?.git_version;
             Ok((client, format!("Kubernetes {version}, process {}", world.plane()?.pid().unwrap_or_default())))
@@ -137,7 +138,11 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
 
     crate::hosts::tell(&mut story, world, program, &client, dir).await?;
 
-    crate::claims::tell(&mut story, world, program, &client, dir).await?;
+    crate::clusters::tell(&mut story, world, &client, dir).await?;
+
+    let machines = crate::claims::tell(&mut story, world, program, &client, dir).await?;
+
+    crate::machines::tell(&mut story, world, program, &client, dir, &machines).await?;
 
     story
         .tell("berth doctor finds nothing wrong", &log, async {
@@ -168,6 +173,7 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
     story.line("  make sandbox WITH=capi,ipam     with the real Cluster API managers, for clusters of your own");
     story.line("  make sandbox WITH=hosts         with hosts that can be claimed");
     story.line("  make sandbox WITH=ec2           with a simulated EC2");
+    story.line("  make sandbox WITH=capi,cloudstack  with a simulated CloudStack and what clusters on it need");
     story.line("  make test                       everything that is promised, checked");
     Ok(())
 }

@@ -7,8 +7,10 @@
 mod berth;
 mod capacity;
 mod claims;
+mod clusters;
 mod demo;
 mod hosts;
+mod machines;
 mod parts;
 mod story;
 mod up;

@@ -84,6 +84,11 @@ async fn bring_up(world: &mut World, options: &UpOptions, program: &Program, dir
         say(&format!("{}: ready", world.managers.last().map_or("", |(name, _)| name)));
     }
 
+    if parts.contains(&Part::Capi) && parts.contains(&Part::CloudStack) {
+        world.start_provider().await?;
+        say("CloudStack provider: the kubeadm managers run, clusters get machines and an API server");
+    }
+
     let kinds = world.install_kinds(program).await?;
     say(&format!("Berth's kinds: {kinds} installed"));
     if !options.without.contains(&Spared::Berth) {

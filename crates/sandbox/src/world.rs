@@ -10,10 +10,12 @@ use sim::cloudstack;
 use sim::dock::extension;
 use sim::ec2;
 use sim::metal::Machines;
+use sim::nodes::Nodes;
 use sim::plane::{Manager, Options, Plane, PlaneError};
+use sim::provider::Provider;
 use tokio::task::JoinHandle;
 
-use crate::berth::{EXTENSION, Operator, Program};
+use crate::berth::{Clouds, EXTENSION, Operator, Program};
 use crate::parts::Part;
 
 /// Where the sandbox makes its hosts.
@@ -32,6 +34,10 @@ pub struct World {
     cloud: Option<ec2::Handle>,
     /// The CloudStack simulator.
     cloudstack: Option<cloudstack::Handle>,
+    /// The played provider of CloudStack, with the API servers of its clusters.
+    provider: Option<Provider>,
+    /// The API server of the cluster whose machines are Metal3's, with the played kubelets.
+    workload: Option<(Nodes, Plane)>,
     plane: Option<Plane>,
     starting: Option<JoinHandle<Result<Plane, PlaneError>>>,
 }
@@ -55,7 +61,12 @@ impl World {
     /// Installs Berth's own kinds, and says how many.
     pub async fn install_kinds(&self, program: &Program) -> Result<usize> {
         let client = self.plane()?.client().await?;
-        let crds = program.documents("crds")?;
+        let mut crds = program.documents("crds")?;
+        // The server cannot resolve Services, so it is told Berth's address.
+        if let Some(operator) = &self.operator {
+            let ca = self.plane()?.ca()?;
+            crds.iter_mut().for_each(|crd| sim::plane::webhooks_by_url(crd, operator.webhooks, &ca));
+        }
         let count = crds.len();
         sim::plane::install_crds(&client, crds).await?;
         Ok(count)
@@ -63,8 +74,12 @@ impl World {
 
     /// Starts Berth; it need not be ready when this returns.
     pub fn start_operator(&mut self, program: &Program, log: &Path) -> Result<&mut Operator> {
-        let operator = Operator::start(program, self.plane()?, self.cloud.as_ref(), log)?;
+        let operator = Operator::start(program, self.plane()?, self.clouds(), log)?;
         Ok(self.operator.insert(operator))
+    }
+
+    fn clouds(&self) -> Clouds<'_> {
+        Clouds { ec2: self.cloud.as_ref(), cloudstack: self.cloudstack.as_ref() }
     }
 
     /// Kills Berth without a chance to say goodbye.
@@ -82,7 +97,7 @@ impl World {
     /// Starts Berth again where the one before it was.
     pub fn restart_operator(&mut self, program: &Program, log: &Path) -> Result<&mut Operator> {
         let ports = self.operator.as_ref().context("Berth has not been started")?.ports();
-        let operator = Operator::start_at(ports, program, self.plane()?, self.cloud.as_ref(), log)?;
+        let operator = Operator::start_at(ports, program, self.plane()?, self.clouds(), log)?;
         Ok(self.operator.insert(operator))
     }
 
@@ -135,6 +150,49 @@ impl World {
         Ok(self.cloudstack.insert(started.context("starting the CloudStack simulator")?))
     }
 
+    /// The CloudStack simulator.
+    pub fn cloudstack(&self) -> Result<&cloudstack::Handle> {
+        self.cloudstack.as_ref().context("the CloudStack simulator has not been started")
+    }
+
+    /// Starts what Cluster API needs to make clusters on CloudStack: the real kubeadm managers, and the played provider.
+    /// The control plane's own manager only judges, because it would need machines that boot.
+    pub async fn start_provider(&mut self) -> Result<()> {
+        let plane = self.plane()?;
+        let client = plane.client().await?;
+        sim::plane::install_crds(&client, sim::plane::cloudstack_definitions()?).await?;
+        let bootstrap = sim::plane::kubeadm_bootstrap(plane).await?;
+        self.managers.push(("kubeadm bootstrap provider", bootstrap));
+        let judge = sim::plane::kubeadm_control_plane_with(self.plane()?, &["--watch-filter=nobody"]).await?;
+        self.managers.push(("kubeadm control-plane provider", judge));
+        self.provider = Some(Provider::start(&client));
+        Ok(())
+    }
+
+    /// The played provider of CloudStack.
+    pub fn provider(&self) -> Result<&Provider> {
+        self.provider.as_ref().context("the CloudStack provider has not been started")
+    }
+
+    /// Starts the API server of a cluster, tells how it is reached, and plays the kubelets of its machines.
+    pub async fn start_workload(&mut self, client: &Client, dir: PathBuf, namespace: &str, name: &str) -> Result<()> {
+        let options = Options { dir: Some(dir), ..Options::default() };
+        let started = tokio::task::spawn_blocking(move || Plane::start_with(options));
+        let plane = started.await.context("starting the API server of a cluster")??;
+        let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let kubeconfig = sim::provider::kubeconfig(&plane)?;
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
+            "metadata": {"name": format!("{name}-kubeconfig"), "namespace": namespace,
+                "labels": {"cluster.x-k8s.io/cluster-name": name}},
+            "stringData": {"value": kubeconfig.to_string()}});
+        for object in [space, secret] {
+            sim::plane::apply(client, &object).await?;
+        }
+        let nodes = Nodes::start(client.clone(), plane.client().await?, namespace, name);
+        self.workload = Some((nodes, plane));
+        Ok(())
+    }
+
     /// Registers Berth's hooks with Cluster API, by address, and names the handlers it found.
     pub async fn register_hooks(&self, client: &Client) -> Result<Vec<String>> {
         let port = self.operator.as_ref().context("Berth has not been started")?.hooks;
@@ -160,6 +218,13 @@ impl World {
         }
         if let Some(hosts) = self.hosts.take() {
             hosts.abort();
+        }
+        if let Some(mut provider) = self.provider.take() {
+            provider.stop().await;
+        }
+        if let Some((nodes, plane)) = self.workload.take() {
+            drop(nodes);
+            plane.stop();
         }
         if let Some(cloud) = self.cloud.take() {
             cloud.stop();

@@ -17,7 +17,7 @@ use kit::rights::Reach;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::{Check, Level, claims, hosts, vip};
+use super::{Check, Level, claims, hosts, machines, vip};
 use crate::rooms;
 
 /// The oldest server whose fields we rely on.
@@ -35,6 +35,7 @@ pub async fn all(client: &Client, namespace: &str) -> Vec<Check> {
         checks.push(leadership(client, namespace).await);
         checks.extend(vip::all(client).await);
         checks.extend(claims::all(client).await);
+        checks.extend(machines::all(client).await);
         checks.extend(hosts::all(client).await);
     }
     checks
@@ -63,7 +64,7 @@ async fn kinds(client: &Client) -> Check {
     let definitions = api::own::crds();
     for definition in &definitions {
         let spec = &definition.spec;
-        for version in spec.versions.iter().filter(|version| version.served) {
+        for version in spec.versions.iter().filter(|version| version.served && version.storage) {
             let kind = Kind {
                 group: spec.group.clone(),
                 version: version.name.clone(),

@@ -19,7 +19,7 @@ use super::{Check, OURS, list, some};
 
 /// A host whose release takes longer than this is worth a look.
 const LONG: i64 = 3_600;
-/// The identity that needs no object: it is the operator's own.
+/// The kind that stands for the operator's own credentials; without a name it means the one called `default`.
 const OWN: &str = "AWSClusterControllerIdentity";
 
 /// The checks of the room; without machines on EC2 only the first.
@@ -140,8 +140,9 @@ async fn identities(client: &Client, networks: &[AWSCluster]) -> Check {
 fn judge(networks: &[AWSCluster], known: &[(&str, BTreeSet<String>)]) -> Check {
     let missing = networks.iter().filter_map(|network| {
         let identity = network.spec.identity_ref.as_ref()?;
-        let there = known.iter().any(|(kind, names)| *kind == identity.kind && names.contains(&identity.name));
-        (!there).then(|| format!("{} names {} {}", ObjectKey::of(network), identity.kind, identity.name))
+        let name = if identity.kind == OWN && identity.name.is_empty() { "default" } else { identity.name.as_str() };
+        let there = known.iter().any(|(kind, names)| *kind == identity.kind && names.contains(name));
+        (!there).then(|| format!("{} names {} {name}", ObjectKey::of(network), identity.kind))
     });
     let missing: Vec<String> = missing.collect();
     if missing.is_empty() {

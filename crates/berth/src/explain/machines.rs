@@ -11,9 +11,12 @@ use ::hosts::shelf::Shelves;
 use ::hosts::snapshot::Snapshot;
 use anyhow::Context;
 use api::key::ObjectKey;
+use api::names::AccountId;
 use aws::cloud::{Cloud, Door, DoorError};
+use aws::errors::Error as Ec2Error;
 use aws::net::{Aws, Ec2Client, Meter, Options};
 use aws::place::Endpoints;
+use aws::port::Answer;
 use kit::class::chain;
 use kit::clock::Clock;
 use kit::events::Events;
@@ -43,6 +46,15 @@ impl Cloud for Sky {
         match self {
             Self::Closed => Err(DoorError { message: "EC2 was not asked".to_owned() }),
             Self::Open(aws) => aws.open(door),
+        }
+    }
+
+    async fn account(&self, door: &Door) -> Answer<AccountId> {
+        match self {
+            Self::Closed => {
+                Err(Ec2Error::refused("GetCallerIdentity", door.region.as_str(), "NotAsked", "AWS was not asked"))
+            }
+            Self::Open(aws) => aws.account(door).await,
         }
     }
 
@@ -105,6 +117,26 @@ async fn see(
     Ok(Told { snapshot, looked, identity, unseen })
 }
 
+/// Draws the machines of a cluster, without asking EC2.
+pub async fn of_cluster(
+    client: &Client,
+    options: &AboutOptions,
+    namespace: &str,
+    cluster: &str,
+) -> anyhow::Result<Vec<Node>> {
+    let Some(around) = look::machines(client, namespace).await? else { return Ok(Vec::new()) };
+    let config = Config { watch_filter: options.watch_filter.value(), ..Config::default() };
+    let machines = around.world.machines.by("cluster", &format!("{namespace}/{cluster}"));
+    let mut keys: Vec<ObjectKey> = machines.into_iter().map(|(key, _)| key).collect();
+    keys.sort();
+    let mut nodes = Vec::new();
+    for key in keys {
+        let snapshot = closed(client, &around, &config, &key).await?;
+        nodes.push(tree(&Told { snapshot, looked: false, identity: None, unseen: Vec::new() }));
+    }
+    Ok(nodes)
+}
+
 /// Looks without asking EC2.
 pub async fn closed(
     client: &Client,
@@ -127,7 +159,7 @@ async fn observe(
     let keeper = Keeper::new(Parts {
         world: around.world.clone(),
         config: Arc::new(config.clone()),
-        shelves: Arc::new(Shelves::new(cloud, clock.clone())),
+        shelves: Arc::new(Shelves::new(cloud, clock.clone(), config.launches)),
         writer: Writer::new(client.clone(), "hosts"),
         events: Events::new(client.clone(), "hosts", None),
         clock: clock.clone(),

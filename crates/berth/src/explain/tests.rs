@@ -2,6 +2,7 @@
 
 mod claims;
 mod machines;
+mod metal;
 
 use ::vip::config::Config;
 use ::vip::explain::{Extent, Lists, Part, Sight, Unseen};

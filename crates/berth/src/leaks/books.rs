@@ -112,6 +112,7 @@ pub struct Books {
     machines: Vec<(ObjectKey, MachineFacts)>,
     owners: Owners,
     unreadable: Vec<String>,
+    clusters: BTreeSet<String>,
     paused: BTreeSet<String>,
     management: String,
     /// The regions that clusters and machines name.
@@ -152,6 +153,7 @@ impl Books {
         Self {
             owners: Owners::of(machines.iter().map(|(_, facts)| facts)),
             unreadable: unreadable.collect(),
+            clusters: clusters.iter().map(|cluster| ObjectKey::of(cluster).name().to_owned()).collect(),
             paused: paused.map(|cluster| ObjectKey::of(cluster).name().to_owned()).collect(),
             management: management.to_owned(),
             regions: scopes.map(|scope| scope.region.clone()).collect(),
@@ -207,6 +209,17 @@ impl Books {
             return (Whose::Retained, "left behind, because autoRelease was false".to_owned());
         }
         match tag(MANAGEMENT_CLUSTER_TAG) {
+            // Of a cluster that is kept here, and no machine here names it: it may have been lost on the way here.
+            Some(other)
+                if other != self.management
+                    && !owned
+                    && cluster_of(host).is_some_and(|c| self.clusters.contains(c)) =>
+            {
+                let note = format!(
+                    "no machine names it, and it names the management cluster {other}, but its cluster is kept here"
+                );
+                return (Whose::Doubtful, note);
+            }
             Some(other) if other != self.management => {
                 return (Whose::Elsewhere, format!("kept from the management cluster {other}"));
             }

@@ -1,7 +1,7 @@
 //! Giving hosts back that are nobody's, with a person's consent.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, Read, Write};
 
 use anyhow::anyhow;
 use api::names::HostId;
@@ -15,6 +15,9 @@ use crate::cli::Output;
 use crate::explain::print;
 use crate::screen::{self, Screen};
 use crate::{Code, Usage};
+
+/// Letters of an answer that are read.
+const MOST_TYPED: u64 = 64;
 
 /// Hosts that are given back in one call.
 const MOST: usize = 100;
@@ -57,8 +60,12 @@ pub async fn release(
         let shown = leaks_screen(screen, rows) + &unseen_screen(screen, &seen.unseen);
         std::io::stdout().write_all(shown.as_bytes())?;
     }
-    if !found.is_empty() && !options.yes && !confirmed(found.len())? {
-        return Err(anyhow!("nothing was released"));
+    if !found.is_empty() && !options.yes {
+        let stdin = std::io::stdin();
+        let person = stdin.is_terminal();
+        if !confirmed(found.len(), person, &mut stdin.lock(), &mut std::io::stdout())? {
+            return Err(anyhow!("nothing was released"));
+        }
     }
     let outcomes = if found.is_empty() { Vec::new() } else { again(client, options, clock, &found).await? };
     match options.output.output {
@@ -82,17 +89,16 @@ impl Outcome {
     }
 }
 
-fn confirmed(count: usize) -> anyhow::Result<bool> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
+/// Asks, where there is somebody to ask; nothing but the whole word is consent.
+fn confirmed(count: usize, person: bool, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<bool> {
+    if !person {
         return Err(Usage("--release asks before it releases: answer at a terminal, or give --yes".to_owned()).into());
     }
     let hosts = if count == 1 { "this host" } else { "these hosts" };
-    let mut out = std::io::stdout();
     write!(out, "\nRelease {hosts}? A host that is released cannot be brought back. Type yes: ")?;
     out.flush()?;
     let mut answer = String::new();
-    stdin.lock().read_line(&mut answer)?;
+    input.take(MOST_TYPED).read_line(&mut answer)?;
     Ok(answer.trim() == "yes")
 }
 
@@ -161,4 +167,27 @@ async fn give_back_some(place: &Place, rows: &[Row]) -> Vec<Outcome> {
             Outcome { host, region, released: why.is_none(), why, proof: row.proof.clone() }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_word_of_a_person_is_consent() {
+        let ask = |count, person, typed: &str| {
+            let mut out = Vec::new();
+            let answer = confirmed(count, person, &mut typed.as_bytes(), &mut out);
+            (answer.map_err(|error| error.to_string()), String::from_utf8(out).unwrap())
+        };
+        let (answer, question) = ask(1, true, "yes\n");
+        assert_eq!(answer, Ok(true));
+        assert!(question.contains("Release this host? A host that is released cannot be brought back."), "{question}");
+        assert!(ask(2, true, "yes\n").1.contains("Release these hosts?"));
+        for typed in ["", "\n", "y\n", "YES\n", "no\n", "yes please\n", &"yes".repeat(1_000_000)] {
+            assert_eq!(ask(1, true, typed).0, Ok(false), "{typed:.20}");
+        }
+        let (answer, question) = ask(1, false, "yes\n");
+        assert!(answer.unwrap_err().contains("--yes") && question.is_empty(), "nobody is asked who is not there");
+    }
 }

@@ -100,6 +100,20 @@ fn whose(books: &Books, host: &Host) -> (Whose, String) {
 }
 
 #[test]
+fn a_host_of_a_cluster_that_is_kept_here_is_listed_although_it_names_another_keeper() {
+    let mut lost = host(5, Some("allocation-5"), OLD);
+    lost.tags.insert(MANAGEMENT_CLUSTER_TAG.to_owned(), "another".to_owned());
+    let mut kept = paused("prod");
+    kept.spec.paused = false;
+    let books = |machines| Books::of(machines, std::slice::from_ref(&kept), HERE);
+    let (found, note) = whose(&books(Vec::new()), &lost);
+    assert_eq!(found, Whose::Doubtful, "{note}");
+    assert!(note.contains("another"), "{note}");
+    let named = machine("prod-5", "allocation-5", "Allocated", &[&lost]);
+    assert_eq!(whose(&books(vec![named]), &lost).0, Whose::Elsewhere, "its machine tags it in its next pass");
+}
+
+#[test]
 fn every_host_is_told_whose_it_is() {
     let (books, hosts) = account();
     let found: Vec<Whose> = hosts.iter().map(|host| whose(&books, host).0).collect();

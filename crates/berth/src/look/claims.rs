@@ -17,6 +17,15 @@ use super::{Listed, Reader, Which};
 /// # Errors
 /// When the claim is not there or may not be read, or the server does not answer.
 pub async fn claims(client: &Client, which: &Which<'_>, command: &str) -> anyhow::Result<Lists> {
+    let lists = claims_around(client, which, command).await?;
+    lists.ok_or_else(|| anyhow!("the server does not know HostClaims; see `berth doctor`, or choose another --context"))
+}
+
+/// The same; none where the server does not know HostClaims.
+///
+/// # Errors
+/// When the claim is not there or may not be read, or the server does not answer.
+pub async fn claims_around(client: &Client, which: &Which<'_>, command: &str) -> anyhow::Result<Option<Lists>> {
     let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: which.namespace() };
     let (claims, hosts, hardware, policies, namespaces, quotas, clusters) = tokio::try_join!(
         Box::pin(reader.list(Part::Claims)),
@@ -28,9 +37,7 @@ pub async fn claims(client: &Client, which: &Which<'_>, command: &str) -> anyhow
         Box::pin(reader.list(Part::Clusters)),
     )?;
     let mut claims: Listed<HostClaim, Part> = claims;
-    let Some(kind) = claims.kind.clone() else {
-        return Err(anyhow!("the server does not know HostClaims; see `berth doctor`, or choose another --context"));
-    };
+    let Some(kind) = claims.kind.clone() else { return Ok(None) };
     reader.complete(which, &kind, &mut claims.items, &format!("{command} hostclaim")).await?;
     let mut unseen = Vec::new();
     let lists = Lists {
@@ -45,7 +52,7 @@ pub async fn claims(client: &Client, which: &Which<'_>, command: &str) -> anyhow
     };
     // A kind that is not installed is nothing that its absence hides.
     unseen.retain(|unseen: &Unseen<Part>| unseen.extent != Extent::Absent || unseen.part == Part::Hosts);
-    Ok(Lists { unseen, ..lists })
+    Ok(Some(Lists { unseen, ..lists }))
 }
 
 /// Reads hosts alone.

@@ -45,7 +45,28 @@ pub async fn machine(
     };
     let which = Which::One(namespace, name);
     reader.complete(&which, &kind, &mut machines.items, &format!("{command} awsmachine")).await?;
-    let mut unseen = Vec::new();
+    around(&reader, machines.items, own_identity, Vec::new()).await
+}
+
+/// Reads all machines of a namespace and everything that decides about them; none where the server knows no such kind.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn machines(client: &Client, namespace: &str) -> anyhow::Result<Option<Surroundings>> {
+    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
+    let machines: Read<AWSMachine> = reader.read().await?;
+    if machines.kind.is_none() || machines.items.is_empty() {
+        return Ok(None);
+    }
+    around(&reader, machines.items, false, Vec::new()).await.map(Some)
+}
+
+async fn around(
+    reader: &Reader<'_>,
+    machines: Vec<AWSMachine>,
+    own_identity: bool,
+    mut unseen: Vec<String>,
+) -> anyhow::Result<Surroundings> {
     let mut networks: Vec<AWSCluster> = keep(reader.read().await?, &mut unseen);
     let named = |network: &AWSCluster| Some((ObjectKey::of(network), network.spec.identity_ref.clone()?));
     let identities = networks.iter().filter_map(named).collect();
@@ -60,7 +81,7 @@ pub async fn machine(
         spaces: keep(reader.read().await?, &mut unseen),
     };
     let world = World {
-        machines: feed(&clock, machines.items),
+        machines: feed(&clock, machines),
         owners: feed(&clock, keep(reader.read().await?, &mut unseen)),
         clusters: feed(&clock, keep(reader.read().await?, &mut unseen)),
         clouds: feed(&clock, networks),

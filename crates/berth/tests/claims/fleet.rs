@@ -13,7 +13,7 @@ use sim::wait::within;
 const BERTH: &str = env!("CARGO_BIN_EXE_berth");
 /// Namespace, account and lease namespace of Berth.
 const HOME: &str = "berth-claims";
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_secs(120);
 
 /// The name of the account in the server's record.
 pub fn user() -> String {

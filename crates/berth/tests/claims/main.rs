@@ -10,6 +10,8 @@
 mod corner;
 mod fleet;
 mod races;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod story;
 mod threats;
 mod world;

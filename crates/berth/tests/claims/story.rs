@@ -73,8 +73,10 @@ fn a_tenant_claims_drives_and_destroys_a_host_and_the_next_one_finds_no_byte_of_
         // Somebody else waits for the same host, and is told why without a word about who has it.
         let mut wish = deployment(&blue);
         wish["hostSelector"] = json!({"matchLabels": {"infra-kind": "medium"}});
+        // It names a cluster that is not there yet, which holds nobody up.
+        let labels = json!({"cluster.x-k8s.io/cluster-name": "to-come"});
         let claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim",
-            "metadata": {"name": "mine", "namespace": blue.namespace}, "spec": wish});
+            "metadata": {"name": "mine", "namespace": blue.namespace, "labels": labels}, "spec": wish});
         blue.create(&claim).await.unwrap();
         let waits = blue.until_condition("mine", "Associated=False/NoBareMetalHost").await;
         assert_eq!(message(&waits, "Associated"), "0/1 hosts fit: 1 in use");
@@ -223,7 +225,7 @@ fn rights(world: &World) {
     assert!(ours.iter().all(|request| request.agent.starts_with("berth/")), "somebody else used our name");
     let refused: Vec<_> = ours.iter().filter(|request| request.is_refused()).collect();
     assert!(refused.is_empty(), "{refused:?}");
-    let rights = claims::rights::RIGHTS.iter().chain(claim_kind::rights::RIGHTS);
+    let rights = claims::rights::RIGHTS.iter().chain(claim_kind::rights::RIGHTS).chain(claim_kind::rights::HEARTBEAT);
     let rules = serde_json::to_value(rules(rights, Reach::Cluster)).unwrap();
     let unused = plane::unused(&rules, &ours);
     assert!(unused.is_empty(), "granted and never used: {unused:?}");

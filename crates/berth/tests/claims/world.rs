@@ -1,6 +1,5 @@
 //! The world that all tests share.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,13 +11,13 @@ use serde_json::{Value, json};
 use sim::metal::{self, Machines, Settings, Simulator};
 use sim::plane::{self, Options, Plane, PlaneError};
 use sim::record::Record;
-use tokio::runtime::Runtime;
-use tokio::sync::{OnceCell, RwLock};
+use tokio::sync::OnceCell;
 
 use crate::fleet::{self, Replica};
+use crate::shared::{self, Beside, Shared};
 
 /// How long anything may take that should happen at once, on a machine that has other things to do.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(120);
 
 /// Everything that runs.
 pub struct World {
@@ -31,7 +30,7 @@ pub struct World {
 }
 
 impl World {
-    async fn start() -> Result<Self, PlaneError> {
+    async fn begin() -> Result<Self, PlaneError> {
         let options = Options { audit_log: Some("audit.log".into()), ..Options::default() };
         let started = tokio::task::spawn_blocking(move || Plane::start_with(options));
         let plane =
@@ -103,64 +102,31 @@ fn roles() -> Vec<Value> {
     objects.into_iter().filter(people).collect()
 }
 
-/// All tests live in one runtime: what they share must outlive each of them.
-fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime")
-    })
-}
+impl Shared for World {
+    fn cell() -> &'static OnceLock<Result<Self, PlaneError>> {
+        static WORLD: OnceLock<Result<World, PlaneError>> = OnceLock::new();
+        &WORLD
+    }
 
-/// The world, or `None` with a notice where it is not built.
-fn world(test: &str) -> Option<&'static World> {
-    static WORLD: OnceLock<Result<World, PlaneError>> = OnceLock::new();
-    match WORLD.get_or_init(|| runtime().block_on(World::start())) {
-        Ok(world) => Some(world),
-        Err(error @ PlaneError::NotFound { .. }) if !plane::required() => {
-            eprintln!("SKIPPED {test}: {error}");
-            None
-        }
-        Err(error) => panic!("{test}: {error}"),
+    async fn start() -> Result<Self, PlaneError> {
+        Self::begin().await
+    }
+
+    async fn prepare(&self) {
+        self.leader().await;
+    }
+
+    fn logs(&self) -> (Vec<PathBuf>, usize) {
+        (self.leader.get().map(Replica::log).into_iter().collect(), 40)
     }
 }
 
-static TURN: RwLock<()> = RwLock::const_new(());
-
 /// Runs a test in the shared world, beside others.
 pub fn run(test: &str, body: impl AsyncFnOnce(&'static World)) {
-    enter(test, body, false);
+    shared::run(test, &Beside::Others, body);
 }
 
 /// Runs a test in the shared world while no other runs.
 pub fn run_alone(test: &str, body: impl AsyncFnOnce(&'static World)) {
-    enter(test, body, true);
-}
-
-fn enter(test: &str, body: impl AsyncFnOnce(&'static World), alone: bool) {
-    let Some(world) = world(test) else { return };
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        runtime().block_on(async {
-            if alone {
-                let _turn = TURN.write().await;
-                world.leader().await;
-                body(world).await;
-            } else {
-                let _turn = TURN.read().await;
-                world.leader().await;
-                body(world).await;
-            }
-        });
-    }));
-    if let Err(panic) = outcome {
-        if let Some(leader) = world.leader.get() {
-            eprintln!("--- the end of {}\n{}", leader.log().display(), tail(&leader.said(), 40));
-        }
-        resume_unwind(panic);
-    }
-}
-
-fn tail(text: &str, lines: usize) -> String {
-    let kept: Vec<&str> = text.lines().rev().take(lines).collect();
-    kept.into_iter().rev().map(|line| format!("  {}\n", line.chars().take(500).collect::<String>())).collect()
+    shared::run(test, &Beside::Nobody, body);
 }

@@ -8,4 +8,6 @@
 
 mod lifecycle;
 mod people;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod world;

@@ -69,6 +69,10 @@ fn leaks_are_shown_proven_and_released_on_demand_only() {
         assert!(said.contains(&format!("runs on the dedicated host {own}")), "{said}");
         assert!(said.contains("AWSClusterControllerIdentity everybody"), "{said}");
 
+        let drawn = corner.ask_the_server(&["tree", &format!("cluster/{CLUSTER}"), "-n", corner.namespace]);
+        let picture = printed(&drawn.stdout);
+        assert!(picture.contains("AWSMachine") && picture.contains(&own), "{picture}{}", printed(&drawn.stderr));
+
         let listed = corner.ask(&["hosts", "--aws", "-o", "json"]);
         let list: Value = serde_json::from_slice(&listed.stdout).unwrap();
         assert_eq!(

@@ -1,7 +1,7 @@
 //! The world that all tests share, and the corner of it that belongs to one test.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -17,11 +17,12 @@ use sim::ec2::world::oracle::{HostFacts, InstanceFacts};
 use sim::ec2::world::settings::Delays;
 use sim::plane::{self, Manager, Options, Plane, PlaneError, Process};
 pub use sim::wait::within;
-use tokio::runtime::Runtime;
+
+use crate::shared::{self, Beside, Shared, tail};
 
 pub const BERTH: &str = env!("CARGO_BIN_EXE_berth");
 /// How long anything may take that should happen within a few looks of the room.
-pub const SOON: Duration = Duration::from_secs(90);
+pub const SOON: Duration = Duration::from_secs(180);
 pub const REGION: &str = "us-west-2";
 pub const ZONE: &str = "us-west-2a";
 pub const CORE: &str = "cluster.x-k8s.io";
@@ -29,7 +30,7 @@ pub const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 /// The one cluster of a corner.
 pub const CLUSTER: &str = "prod";
 const VERSION: &str = "v1beta2";
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_secs(120);
 
 /// Everything that is shared.
 pub struct World {
@@ -40,7 +41,7 @@ pub struct World {
 }
 
 impl World {
-    async fn start() -> Result<Self, PlaneError> {
+    async fn begin() -> Result<Self, PlaneError> {
         let options = Options { audit_log: Some("audit.log".into()), ..Options::default() };
         let started = tokio::task::spawn_blocking(move || Plane::start_with(options));
         let plane =
@@ -81,28 +82,24 @@ impl World {
     }
 }
 
-/// All tests live in one runtime: what they share must outlive each of them.
-fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime")
-    })
+impl Shared for World {
+    fn cell() -> &'static OnceLock<Result<Self, PlaneError>> {
+        static WORLD: OnceLock<Result<World, PlaneError>> = OnceLock::new();
+        &WORLD
+    }
+
+    async fn start() -> Result<Self, PlaneError> {
+        Self::begin().await
+    }
+
+    fn unfit(&self) -> Option<&'static str> {
+        (!self.plane.has_controllers()).then_some("this server runs without a garbage collector")
+    }
 }
 
-/// Runs a test in the shared world; says so and does nothing where that is not built.
+/// Runs a test in the shared world, beside others.
 pub fn run(test: &str, body: impl AsyncFnOnce(&'static World)) {
-    static WORLD: OnceLock<Result<World, PlaneError>> = OnceLock::new();
-    match WORLD.get_or_init(|| runtime().block_on(World::start())) {
-        Ok(world) if !world.plane.has_controllers() => {
-            eprintln!("SKIPPED {test}: this server runs without a garbage collector");
-        }
-        Ok(world) => runtime().block_on(body(world)),
-        Err(error @ (PlaneError::NotFound { .. } | PlaneError::NotBuilt { .. })) if !plane::required() => {
-            eprintln!("SKIPPED {test}: {error}");
-        }
-        Err(error) => panic!("{test}: {error}"),
-    }
+    shared::run(test, &Beside::Others, body);
 }
 
 /// Runs the binary to its end and reads the documents it prints.
@@ -207,11 +204,21 @@ impl Corner {
 
     /// Runs a command that asks AWS, as the administrator.
     pub fn ask(&self, args: &[&str]) -> Output {
+        let mut command = self.command(args);
+        self.sign(&mut command);
+        command.output().expect("the binary runs")
+    }
+
+    /// Of those that never talk to the cloud.
+    pub fn ask_the_server(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("the binary runs")
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(BERTH);
         command.args(args).arg("--kubeconfig").arg(self.world.plane.kubeconfig_path());
-        self.sign(&mut command);
         command.env("COLUMNS", "120").env("NO_COLOR", "1").stdin(Stdio::null());
-        command.output().expect("the binary runs")
+        command
     }
 
     /// A cluster with the network that its administrator made.
@@ -388,10 +395,4 @@ impl Drop for Corner {
             }
         }
     }
-}
-
-fn tail(path: &Path, lines: usize) -> String {
-    let text = std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let kept: Vec<&str> = text.lines().rev().take(lines).collect();
-    kept.into_iter().rev().map(|line| format!("  {}\n", line.chars().take(500).collect::<String>())).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
@@ -143,6 +144,14 @@ async fn groups_are_annotated_restored_followed_and_left_in_peace() {
     has(&deployments, "d", &format!("{CAPACITY}/ephemeral-disk"), "120Gi").await;
     has(&deployments, "d", "machine.openshift.io/memoryMb", "65536").await;
 
+    // What was listed is kept for the next process.
+    let maps: Api<ConfigMap> = Api::default_namespaced(world.client.clone());
+    within(SOON, "two regions are kept", async || {
+        let map = maps.get_opt(capacity::names::CATALOGUE).await.ok()??;
+        (map.binary_data.unwrap_or_default().len() == 2).then_some(())
+    })
+    .await;
+
     // A hundred changes that do not concern us cost no request, and neither do they cost a call.
     let (mark, calls) = (world.mark(), ec2.calls("DescribeInstanceTypes"));
     for number in 0..100 {
@@ -157,7 +166,7 @@ async fn groups_are_annotated_restored_followed_and_left_in_peace() {
     .await;
     assert_eq!(ec2.calls("DescribeInstanceTypes"), calls);
 
-    // A restart finds everything done.
+    // A restart finds everything done, asks the cloud for nothing, and serves a new group from what was kept.
     operator.stop().await;
     let mark = world.mark();
     let mut operator = Operator::start(
@@ -177,7 +186,12 @@ async fn groups_are_annotated_restored_followed_and_left_in_peace() {
         (!writes.is_empty()).then(|| format!("{writes:?}"))
     })
     .await;
+    let mut more = set("m5.4xlarge");
+    more["metadata"]["name"] = json!("more");
+    world.apply(&more).await;
+    has(&sets, "more", "machine.openshift.io/vCPU", "16").await;
+    assert_eq!(ec2.calls("DescribeInstanceTypes"), calls);
     let left = sets.list(&ListParams::default()).await.expect("listed").items.len();
-    assert_eq!(left, 1);
+    assert_eq!(left, 2);
     operator.stop().await;
 }

@@ -11,7 +11,7 @@ use crate::support::{BERTH, World, berth, documents, run, text};
 fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["run", "--controllers", "kitchen"], &["--controllers", "`kitchen`", "vip, claims"]),
-        (&["run", "--controllers", "claims,machines"], &["--controllers", "`machines`", "not built yet"]),
+        (&["run", "--default-host-kind", "Bare Metal"], &["--default-host-kind"]),
         (&["run", "--sync-period", "soon"], &["--sync-period", "soon", "10h"]),
         (&["run", "--sync-period", "1ms"], &["--sync-period", "at least 1m"]),
         (&["run", "--leader-elect", "--leader-elect-lease-duration", "8s"], &["--leader-elect-lease-duration", "9 s"]),
@@ -30,7 +30,6 @@ fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
         (&["run", "--feature-gates", "Magic=maybe"], &["--feature-gates", "Magic"]),
         (&["run", "--fault", "claims.status.before"], &["--fault", "NAME=hang|panic|exit"]),
         (&["run", "--aws-endpoint", "http://x"], &["--aws-endpoint", "http://x", "<service>=<url>"]),
-        (&["run", "--use-cluster-identity"], &["--use-cluster-identity", "not built yet"]),
         (&["run", "--enable-runtime-extension=false"], &["--enable-runtime-extension", "--enable-reconciler", "`vip`"]),
         (&["run", "--runtime-extension-port", "0"], &["--runtime-extension-port", "0"]),
         (&["run", "--runtime-extension-name", "a.b"], &["--runtime-extension-name", "a.b"]),
@@ -53,6 +52,11 @@ fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
         (&["iam"], &["--role"]),
         (&["iam", "--role", "nodes"], &["--role", "nodes"]),
         (&["leaks", "--yes"], &["--release"]),
+        (&["top", "--interval", "1ms"], &["--interval", "200ms"]),
+        (&["top", "--url", "here"], &["--url", "here", "http://127.0.0.1:8080"]),
+        (&["top", "--health-url", "http://127.0.0.1:9440"], &["--url"]),
+        (&["bundle", "-n", "No_Name"], &["--namespace", "No_Name"]),
+        (&["bundle", "--kubeconfig", "no/such/file"], &["--kubeconfig", "no/such/file"]),
         (&["run", "--idle-host-timeout", "1m"], &["--idle-host-timeout", "600s"]),
         (&["run", "--service-endpoints", "us-east-1:ec2=https://x"], &["--service-endpoints", "--aws-endpoint"]),
         (&["crds", "--write", "--check"], &["--write", "--check"]),
@@ -92,6 +96,34 @@ fn every_shell_gets_a_completion_script() {
         assert!(script.contains("webhook-self-signed"), "{shell} does not know the flags");
         assert_eq!(text(&output.stderr), "", "{shell}");
     }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("man1");
+    let output = berth(&["man", "--dir", pages.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), String::new()));
+    let help = text(&berth(&["--help"]).stdout);
+    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    // Descriptions that go on in the next line stand further to the right.
+    let commands = commands.lines().filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
+    let commands: Vec<&str> = commands.map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert!(commands.contains(&"run") && commands.contains(&"man"), "{commands:?}");
+    for command in &commands {
+        let page = std::fs::read_to_string(pages.join(format!("berth-{command}.1"))).expect(command);
+        assert!(page.contains(&format!(".TH berth-{command} 1")), "{page}");
+    }
+    assert_eq!(std::fs::read_dir(&pages).unwrap().count(), commands.len() + 1, "and one for berth itself");
+    let main = text(&berth(&["man"]).stdout);
+    assert_eq!(main, std::fs::read_to_string(pages.join("berth.1")).unwrap());
+    assert!(main.contains("Exit codes") && main.contains("berth\\-run(1)"), "{main}");
+    let run = std::fs::read_to_string(pages.join("berth-run.1")).unwrap();
+    assert!(run.contains("webhook\\-self\\-signed") && !run.contains("\\-\\-fault"), "{run}");
+    let refused = berth(&["man", "--dir", "/dev/null/man1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("/dev/null/man1"), "{}", text(&refused.stderr));
 }
 
 #[test]

@@ -64,7 +64,16 @@ async fn the_generated_rules_are_enough_and_each_is_used() {
     let granted: BTreeSet<_> = [everywhere, here].into_iter().flat_map(granted).collect();
     assert!(granted.len() >= 8, "{granted:?}");
     // What these rooms may do is used where they have something to do.
-    let rooms = [vip::rights::RIGHTS, claims::rights::RIGHTS, hosts::rights::RIGHTS, capacity::rights::RIGHTS];
+    let rooms = [
+        vip::rights::RIGHTS,
+        claims::rights::RIGHTS,
+        machines::rights::RIGHTS,
+        machines::data::rights::RIGHTS,
+        machines::remediation::rights::RIGHTS,
+        hosts::rights::RIGHTS,
+        capacity::rights::RIGHTS,
+        clusters::rights::RIGHTS,
+    ];
     let elsewhere: BTreeSet<(String, String)> = rooms
         .into_iter()
         .flatten()

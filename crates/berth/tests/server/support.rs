@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 pub const BERTH: &str = env!("CARGO_BIN_EXE_berth");
 /// How long anything may take that should happen at once.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(90);
 const TICK: Duration = Duration::from_millis(100);
 
 /// Looks during all of `window` and fails with what `look` finds.

@@ -24,7 +24,7 @@ pub const BERTH: &str = env!("CARGO_BIN_EXE_berth");
 pub const EXTENSION: &str = "vip-allocator";
 /// Namespace, account and lease namespace of Berth.
 const HOME: &str = "berth-vip";
-const READY: Duration = Duration::from_secs(30);
+const READY: Duration = Duration::from_secs(120);
 
 /// One replica.
 struct Replica {

@@ -13,5 +13,7 @@ mod front;
 mod harness;
 mod lifecycle;
 mod pools;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod variants;
 mod world;

@@ -1,8 +1,7 @@
 //! The world that all tests share, and the corner of it that belongs to one test.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -17,15 +16,15 @@ use sim::dock::{self, Provider, Record};
 use sim::plane::{self, Manager, Options, Plane, PlaneError};
 use sim::wait::seek;
 pub use sim::wait::within;
-use tokio::runtime::Runtime;
-use tokio::sync::{OnceCell, RwLock};
+use tokio::sync::OnceCell;
 
 use crate::cluster_api::Logbook;
 use crate::fleet::{EXTENSION, Fleet};
 use crate::front::Call;
+use crate::shared::{self, Beside, Shared};
 
 /// How long anything may take that should happen within a few rounds of Cluster API.
-pub const SOON: Duration = Duration::from_secs(40);
+pub const SOON: Duration = Duration::from_secs(120);
 
 /// Everything that runs.
 pub struct World {
@@ -40,7 +39,7 @@ pub struct World {
 }
 
 impl World {
-    async fn start() -> Result<Self, PlaneError> {
+    async fn begin() -> Result<Self, PlaneError> {
         let options = Options { audit_log: Some("audit.log".into()), ..Options::default() };
         let started = tokio::task::spawn_blocking(move || Plane::start_with(options));
         let plane =
@@ -95,70 +94,34 @@ impl World {
     }
 }
 
-/// All tests live in one runtime: what they share must outlive each of them.
-fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime")
-    })
-}
+impl Shared for World {
+    fn cell() -> &'static OnceLock<Result<Self, PlaneError>> {
+        static WORLD: OnceLock<Result<World, PlaneError>> = OnceLock::new();
+        &WORLD
+    }
 
-/// The world, or `None` with a notice where it is not built.
-fn world(test: &str) -> Option<&'static World> {
-    static WORLD: OnceLock<Result<World, PlaneError>> = OnceLock::new();
-    match WORLD.get_or_init(|| runtime().block_on(World::start())) {
-        Ok(world) if !world.plane.has_controllers() => {
-            eprintln!("SKIPPED {test}: this server runs without a garbage collector");
-            None
-        }
-        Ok(world) => Some(world),
-        Err(error @ (PlaneError::NotFound { .. } | PlaneError::NotBuilt { .. })) if !plane::required() => {
-            eprintln!("SKIPPED {test}: {error}");
-            None
-        }
-        Err(error) => panic!("{test}: {error}"),
+    async fn start() -> Result<Self, PlaneError> {
+        Self::begin().await
+    }
+
+    fn unfit(&self) -> Option<&'static str> {
+        (!self.plane.has_controllers()).then_some("this server runs without a garbage collector")
+    }
+
+    fn logs(&self) -> (Vec<PathBuf>, usize) {
+        let berth = self.fleet.get().map(Fleet::logs).unwrap_or_default();
+        (self.logs.iter().cloned().chain(berth).collect(), 20)
     }
 }
 
-static TURN: RwLock<()> = RwLock::const_new(());
-
 /// Runs a test in the shared world, beside others.
 pub fn run(test: &str, body: impl AsyncFnOnce(&'static World)) {
-    enter(test, body, false);
+    shared::run(test, &Beside::Others, body);
 }
 
 /// Runs a test in the shared world while no other runs.
 pub fn run_alone(test: &str, body: impl AsyncFnOnce(&'static World)) {
-    enter(test, body, true);
-}
-
-fn enter(test: &str, body: impl AsyncFnOnce(&'static World), alone: bool) {
-    let Some(world) = world(test) else { return };
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        runtime().block_on(async {
-            if alone {
-                let _turn = TURN.write().await;
-                body(world).await;
-            } else {
-                let _turn = TURN.read().await;
-                body(world).await;
-            }
-        });
-    }));
-    if let Err(panic) = outcome {
-        let berth = world.fleet.get().map(Fleet::logs).unwrap_or_default();
-        for log in world.logs.iter().chain(&berth) {
-            eprintln!("--- the end of {}\n{}", log.display(), tail(log, 20));
-        }
-        resume_unwind(panic);
-    }
-}
-
-fn tail(path: &Path, lines: usize) -> String {
-    let text = std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let kept: Vec<&str> = text.lines().rev().take(lines).collect();
-    kept.into_iter().rev().map(|line| format!("  {}\n", line.chars().take(500).collect::<String>())).collect()
+    shared::run(test, &Beside::Nobody, body);
 }
 
 /// A namespace of one test, with addresses nobody else uses.

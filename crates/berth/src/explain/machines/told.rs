@@ -277,6 +277,8 @@ fn words(step: &Step) -> Option<String> {
         Step::Retag { resources, .. } => format!("sets the tags of {}", list(resources)),
         Step::SetGroups { interface, .. } => format!("sets the security groups of {interface}"),
         Step::SetMetadata { instance, .. } => format!("sets how {instance} reaches its metadata"),
+        Step::Power { instance, on } => format!("{} {instance}", if *on { "starts" } else { "stops" }),
+        Step::Reboot { .. } => "stores how far the reboot is".to_owned(),
         Step::Conclude => "takes its finalizer off: nothing is left".to_owned(),
         Step::Note { .. } | Step::Tell { .. } | Step::Announce => return None,
         Step::Wait { until: Some(until) } => format!("looks again at {}", ::hosts::journal::whole(*until)),

@@ -1,0 +1,56 @@
+//! Machines on claims: what keeps each from being a node, down to the claim and its host.
+
+mod told;
+
+use ::claims::explain::Sight;
+use api::key::ObjectKey;
+use kit::clock::Clock;
+use kit::explain::{Explanation, Node};
+use kube::Client;
+
+use super::AboutOptions;
+use crate::look::{self, Metal};
+
+pub use told::{World, cluster, explanation, tree};
+
+/// Explains a machine.
+pub async fn about(client: &Client, options: &AboutOptions, name: &str) -> anyhow::Result<Explanation> {
+    let (mut world, key) = see(client, options, name, "explain").await?;
+    explanation(&mut world, &key).ok_or_else(|| unread(&world, &key))
+}
+
+/// Draws a machine.
+pub async fn draw(client: &Client, options: &AboutOptions, name: &str) -> anyhow::Result<Node> {
+    let (mut world, key) = see(client, options, name, "tree").await?;
+    tree(&mut world, &key).ok_or_else(|| unread(&world, &key))
+}
+
+/// Draws the machines of a cluster that are Metal3Machines, by the groups they belong to.
+pub async fn of_cluster(
+    client: &Client,
+    options: &AboutOptions,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Vec<Node>> {
+    let Some(seen) = look::metal_of(client, namespace, "tree").await? else { return Ok(Vec::new()) };
+    Ok(cluster(&mut world(seen, options), namespace, name))
+}
+
+async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<(World, ObjectKey)> {
+    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let seen = look::metal(client, &namespace, name, command).await?;
+    Ok((world(seen, options), ObjectKey::namespaced(namespace, name)))
+}
+
+fn world(mut seen: Metal, options: &AboutOptions) -> World {
+    let now = Clock::system().now();
+    let lists = seen.claims.take();
+    let sight = lists.map(|lists| Sight::of(lists, options.yard.settings(), now));
+    World { seen, sight, default_kind: options.mode.default_host_kind.clone(), now }
+}
+
+/// The machine is there, but not in a form that can be explained.
+fn unread(world: &World, key: &ObjectKey) -> anyhow::Error {
+    let why = world.seen.unseen.iter().find(|why| why.contains(key.name()));
+    anyhow::anyhow!("{}", why.cloned().unwrap_or_else(|| format!("the Metal3Machine {key} was not read")))
+}

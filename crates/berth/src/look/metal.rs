@@ -1,0 +1,102 @@
+//! What the explanation of machines on claims rests on.
+
+use ::claims::explain::Lists;
+use anyhow::anyhow;
+use api::key::ObjectKey;
+use api::meta::View;
+use api::own::metal3::{Metal3Machine, Metal3MachineSpec, Metal3MachineStatus};
+use api::raw;
+use api::views::{Machine, MachineDeployment};
+use kit::explain::Extent;
+use kit::kinds::Kinds;
+use kube::Client;
+use serde::de::DeserializeOwned;
+
+use super::{Read, Reader, Which, claims_around};
+
+/// The machines of a namespace that run on claims, or may, and what stands around them.
+#[derive(Clone, Debug, Default)]
+pub struct Metal {
+    /// The machines.
+    pub machines: Vec<Metal3Machine>,
+    /// The Machines of Cluster API.
+    pub owners: Vec<Machine>,
+    /// The groups they belong to.
+    pub groups: Vec<MachineDeployment>,
+    /// The claims and everything that decides about them; none where the server does not know claims.
+    pub claims: Option<Lists>,
+    /// What could not be read, each in a sentence.
+    pub unseen: Vec<String>,
+}
+
+/// Reads one machine and everything around it.
+///
+/// # Errors
+/// When the machine is not there or may not be read, or the server does not answer.
+pub async fn metal(client: &Client, namespace: &str, name: &str, command: &str) -> anyhow::Result<Metal> {
+    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
+    let mut machines: Read<raw::Metal3Machine> = reader.read().await?;
+    let Some(kind) = machines.kind.clone() else {
+        return Err(anyhow!(
+            "the server does not know Metal3Machines; see `berth doctor`, or choose another --context"
+        ));
+    };
+    let which = Which::One(namespace, name);
+    reader.complete(&which, &kind, &mut machines.items, &format!("{command} metal3machine")).await?;
+    around(&reader, namespace, machines, command).await
+}
+
+/// Reads all machines of a namespace and everything around them; none where there is no such machine.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn metal_of(client: &Client, namespace: &str, command: &str) -> anyhow::Result<Option<Metal>> {
+    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
+    let machines: Read<raw::Metal3Machine> = reader.read().await?;
+    let here = |machine: &raw::Metal3Machine| machine.metadata.namespace.as_deref() == Some(namespace);
+    if machines.kind.is_none() || !machines.items.iter().any(here) {
+        return Ok(None);
+    }
+    around(&reader, namespace, machines, command).await.map(Some)
+}
+
+async fn around(
+    reader: &Reader<'_>,
+    namespace: &str,
+    machines: Read<raw::Metal3Machine>,
+    command: &str,
+) -> anyhow::Result<Metal> {
+    let mut unseen = Vec::new();
+    let machines = keep(machines, namespace, &mut unseen);
+    let machines = machines.into_iter().filter_map(|raw| believe(raw, &mut unseen)).collect();
+    let owners = keep(reader.read().await?, namespace, &mut unseen);
+    let groups = keep(reader.read().await?, namespace, &mut unseen);
+    let claims = claims_around(reader.client, &Which::In(namespace), command).await?;
+    if claims.is_none() {
+        unseen.push("the server does not know HostClaims (metal3.io), so no machine can have one".to_owned());
+    }
+    Ok(Metal { machines, owners, groups, claims, unseen })
+}
+
+/// A machine whose parts can be read; of any other only that is told.
+fn believe(raw: raw::Metal3Machine, unseen: &mut Vec<String>) -> Option<Metal3Machine> {
+    let name = raw.metadata.name.clone().unwrap_or_default();
+    let spec: Result<Metal3MachineSpec, _> = serde_json::from_value(raw.spec);
+    let status: Result<Option<Metal3MachineStatus>, _> = serde_json::from_value(raw.status);
+    match (spec, status) {
+        (Ok(spec), Ok(status)) => Some(Metal3Machine { metadata: raw.metadata, spec, status }),
+        (Err(error), _) | (_, Err(error)) => {
+            unseen.push(format!("the Metal3Machine {name} cannot be read: {error}"));
+            None
+        }
+    }
+}
+
+/// What was read in this namespace; whoever asks about it misses nothing of others.
+fn keep<K>(read: Read<K>, namespace: &str, unseen: &mut Vec<String>) -> Vec<K>
+where
+    K: View + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    unseen.extend(read.unseen.filter(|(extent, _)| *extent == Extent::All).map(|(_, why)| why));
+    read.items.into_iter().filter(|item| ObjectKey::of(item).namespace() == Some(namespace)).collect()
+}

@@ -1,0 +1,185 @@
+use kit::telemetry::Samples;
+
+use super::figures::{Gate, Report, Taken};
+use super::*;
+use crate::screen::tests::at_widths;
+
+/// The metrics of one process: as many passes of `claims` as are given, and what else a busy Berth serves.
+fn metrics(passes: u32, failed: u32, cpu: f64) -> String {
+    let fast = passes - passes / 10;
+    format!(
+        r#"# HELP berth_build What this binary was built from
+berth_build_info{{version="0.1.0"}} 1
+berth_room_queue_waiting{{room="claims"}} 12
+berth_room_queue_waiting{{room="vip"}} 0
+berth_room_queue_busy{{room="claims"}} 3
+berth_room_queue_busy{{room="vip"}} 0
+berth_room_passes_total{{room="claims",outcome="changed"}} {passes}
+berth_room_passes_total{{room="claims",outcome="failed"}} {failed}
+berth_room_passes_total{{room="vip",outcome="unchanged"}} 7
+berth_room_failures_total{{room="claims",class="transient"}} {failed}
+berth_room_panics_total{{room="claims"}} 1
+berth_room_pass_seconds_sum{{room="claims"}} {sum}
+berth_room_pass_seconds_count{{room="claims"}} {passes}
+berth_room_pass_seconds_bucket{{le="0.02",room="claims"}} {fast}
+berth_room_pass_seconds_bucket{{le="0.5",room="claims"}} {passes}
+berth_room_pass_seconds_bucket{{le="+Inf",room="claims"}} {passes}
+berth_room_pass_seconds_sum{{room="vip"}} 0.0021
+berth_room_pass_seconds_count{{room="vip"}} 7
+berth_room_pass_seconds_bucket{{le="0.001",room="vip"}} 7
+berth_room_pass_seconds_bucket{{le="+Inf",room="vip"}} 7
+berth_aws_requests_total{{service="ec2",operation="DescribeHosts",region="us-west-2",code=""}} {passes}
+berth_aws_requests_total{{service="ec2",operation="DescribeHosts",region="us-west-2",code="RequestLimitExceeded"}} {failed}
+berth_aws_requests_total{{service="ec2",operation="AllocateHosts",region="us-west-2",code="HostLimitExceeded"}} 2
+berth_aws_request_seconds_bucket{{le="0.1",service="ec2",operation="DescribeHosts"}} {passes}
+berth_aws_request_seconds_bucket{{le="+Inf",service="ec2",operation="DescribeHosts"}} {passes}
+berth_aws_request_seconds_count{{service="ec2",operation="DescribeHosts"}} {passes}
+berth_cloudstack_requests_total{{endpoint="acs:8080",command="listZones",class="ok"}} 40
+berth_cloudstack_requests_total{{endpoint="acs:8080",command="listZones",class="throttled"}} 4
+berth_serve_requests_total{{server="hooks",code="200"}} {passes}
+berth_serve_requests_total{{server="metrics",code="200"}} 9
+berth_serve_in_flight{{server="hooks"}} 2
+berth_serve_request_duration_seconds_bucket{{le="0.005",server="hooks"}} {passes}
+berth_serve_request_duration_seconds_bucket{{le="+Inf",server="hooks"}} {passes}
+berth_serve_request_duration_seconds_count{{server="hooks"}} {passes}
+berth_claims_waiting_claims{{reason="NoMatchingHost"}} 9
+berth_claims_waiting_claims{{reason="QuotaExceeded"}} 2
+berth_machines_waiting_machines{{reason="WaitingForClaim"}} 3
+process_resident_memory_bytes 35651584
+process_cpu_seconds_total {cpu}
+process_start_time_seconds 1767225600
+# EOF
+"#,
+        sum = f64::from(passes) * 0.05,
+    )
+}
+
+fn gate(name: &str, state: &str, detail: &str) -> Gate {
+    Gate { name: name.to_owned(), state: state.to_owned(), detail: detail.to_owned() }
+}
+
+fn look(at: u64, passes: u32, failed: u32) -> Look {
+    let leading = Report { ready: true, gates: vec![gate("leadership", "ready", "this replica decides")] };
+    let standing = Report {
+        ready: false,
+        gates: vec![gate("certs", "blocked", "not started"), gate("leadership", "waiting", "berth-a decides")],
+    };
+    let idle = "berth_build_info{version=\"0.1.0\"} 1\nprocess_resident_memory_bytes 20971520\n\
+                process_cpu_seconds_total 1\nberth_claims_waiting_claims{reason=\"NoMatchingHost\"} 9\n";
+    Look {
+        taken: vec![
+            Taken {
+                name: "berth-7d9c-a".to_owned(),
+                metrics: Samples::parse(&metrics(passes, failed, f64::from(passes) / 1000.0)),
+                report: Some(leading),
+            },
+            Taken { name: "berth-7d9c-b".to_owned(), metrics: Samples::parse(idle), report: Some(standing) },
+        ],
+        unseen: vec!["berth-7d9c-c: pods \"berth-7d9c-c\" is forbidden".to_owned()],
+        at: Duration::from_secs(at),
+        now: 1_767_225_600 + 10_800,
+    }
+}
+
+fn busy() -> Figures {
+    Figures::of(&look(0, 1_000, 10), &look(2, 1_200, 12))
+}
+
+#[test]
+fn rates_are_those_since_the_last_look_and_totals_those_since_the_start() {
+    let figures = busy();
+    let claims = &figures.rooms[0];
+    assert_eq!((claims.room.as_str(), claims.waiting, claims.busy), ("claims", 12.0, 3.0), "the busiest comes first");
+    assert_eq!((claims.passes_per_second, claims.failures_per_second, claims.failures), (101.0, 1.0, 12.0));
+    assert!((claims.load - 5.0).abs() < 1e-9 && claims.mean_seconds.is_some_and(|mean| (mean - 0.05).abs() < 1e-9));
+    assert_eq!(claims.panics, 1.0);
+    let quiet = &figures.rooms[1];
+    assert_eq!((quiet.passes_per_second, quiet.load), (0.0, 0.0));
+    assert!(quiet.mean_seconds.is_some(), "without a pass since the last look, that of all passes is told");
+    let ec2 = &figures.calls[0];
+    assert_eq!(
+        (ec2.errors, ec2.throttled, ec2.throttled_per_second),
+        (14.0, 12.0, 1.0),
+        "a limit of hosts is no throttle"
+    );
+    assert_eq!(figures.calls[1].throttled, 4.0);
+    assert_eq!(figures.servers.len(), 1, "what is asked by this program is not shown");
+    assert_eq!(figures.waits[0].objects, 9.0, "two replicas see the same claims");
+    let decides: Vec<Option<bool>> = figures.instances.iter().map(|one| one.decides).collect();
+    assert_eq!(decides, [Some(true), Some(false)]);
+}
+
+#[test]
+fn a_process_that_restarted_or_is_new_has_no_wrong_rates() {
+    let restarted = Figures::of(&look(0, 1_000, 10), &look(2, 20, 0));
+    assert_eq!(restarted.rooms[0].passes_per_second, 10.0);
+    let fresh = Figures::of(&Look::default(), &look(2, 1_000, 10));
+    assert_eq!((fresh.rooms[0].passes_per_second, fresh.rooms[0].failures), (0.0, 10.0));
+    assert_eq!(fresh.instances[0].cpus, None);
+    let alone = Look { taken: vec![Taken { report: None, ..Taken::default() }], ..Look::default() };
+    let figures = Figures::of(&alone, &alone);
+    assert_eq!((figures.instances[0].ready, figures.instances[0].decides), (None, None));
+}
+
+#[test]
+fn the_screen_of_a_busy_berth() {
+    let figures = busy();
+    insta::assert_snapshot!(at_widths(|screen| show::draw(screen, &figures)));
+    insta::assert_snapshot!("figures_for_programs", serde_json::to_string_pretty(&figures).unwrap());
+}
+
+#[test]
+fn the_screen_of_a_berth_that_says_little() {
+    let taken = vec![Taken { name: "127.0.0.1:8080".to_owned(), metrics: Samples::parse("x 1\n"), report: None }];
+    let look = Look { taken, at: Duration::from_secs(1), ..Look::default() };
+    insta::assert_snapshot!(at_widths(|screen| show::draw(screen, &Figures::of(&Look::default(), &look))));
+}
+
+#[test]
+fn a_screen_that_is_too_long_is_cut_and_says_so() {
+    let text = "1\n2\n3\n4\n5\n";
+    assert_eq!(show::fit(text, Some(6)), text);
+    assert_eq!(show::fit(text, None), text);
+    let cut = show::fit(text, Some(4));
+    assert!(cut.starts_with("1\n2\n… 3 more lines") && cut.lines().count() < 4, "{cut}");
+}
+
+/// Serves a router on a port of this machine while `work` runs.
+pub async fn serving<T>(router: axum::Router, work: impl AsyncFnOnce(String) -> T) -> T {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::select! {
+        end = axum::serve(listener, router).into_future() => panic!("{end:?}"),
+        result = work(url) => result,
+    }
+}
+
+fn options(args: &[&str]) -> TopOptions {
+    use clap::Parser;
+    match crate::cli::Cli::parse_from(["berth", "top"].iter().chain(args)).command {
+        crate::cli::Command::Top(options) => options,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_process_is_asked_by_its_address() {
+    let gates = kit::gates::Gates::new();
+    gates.gate("certs").waiting("soon");
+    let router =
+        kit::telemetry::metrics_router(kit::telemetry::Metrics::new()).merge(kit::telemetry::health_router(gates));
+    serving(router, async |url: String| {
+        let clock = Clock::system();
+        let flags = options(&["--url", &url, "--health-url", &url]);
+        let source = Source::open(&flags, &clock).await.unwrap();
+        let look = source.look(&clock, clock.instant()).await.unwrap();
+        assert_eq!((look.taken.len(), look.unseen.len()), (1, 0), "{look:?}");
+        assert!(look.taken[0].report.as_ref().is_some_and(|report| report.ready && report.gates[0].detail == "soon"));
+        let figures = Figures::of(&look, &look);
+        assert!(figures.instances[0].memory_bytes.is_some_and(|bytes| bytes > 0.0));
+        let wrong = options(&["--url", &format!("{url}/elsewhere")]);
+        let error = Source::open(&wrong, &clock).await.unwrap().look(&clock, clock.instant()).await.unwrap_err();
+        assert!(error.to_string().contains("it answers 404"), "{error}");
+    })
+    .await;
+}

@@ -1,0 +1,263 @@
+//! The pages of the book about clusters, carried out: from the first apply to the last machine.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use sim::cloudstack::world::machine::State;
+use sim::wait::seek;
+
+use crate::world::{Asked, LATER, SOON, SYSTEM, World, merged, requests, run};
+
+const TEAM: &str = "team-a";
+const CLUSTER: &str = "prod";
+const GROUP: &str = "prod-md-0";
+const OLD: &str = "v1.31.4-eks-1-31-12";
+const NEW: &str = "v1.32.4-eks-1-32-12";
+const MANIFESTS: [&str; 3] = ["datacenter.yaml", "machines.yaml", "cluster.yaml"];
+
+#[test]
+fn a_cluster_lives_from_the_first_apply_to_the_last_machine() {
+    run("a_cluster_lives_from_the_first_apply_to_the_last_machine", async |world| {
+        for file in MANIFESTS {
+            world.apply_all(&world.example(file)).await;
+        }
+        let cluster = world.settled(TEAM, CLUSTER).await;
+        as_written(world, &cluster).await;
+        unchanged(world).await;
+        told(world).await;
+        upgraded(world).await;
+        grouped(world).await;
+        world.delete(TEAM, CLUSTER).await;
+        for (kind, name) in [
+            ("CloudStackDatacenterConfig", "prod"),
+            ("CloudStackMachineConfig", "prod-1-31"),
+            ("CloudStackMachineConfig", "prod-1-32"),
+        ] {
+            let api = world.own(kind, TEAM);
+            world
+                .within(SOON, &format!("{kind} {name} goes with its cluster"), async || {
+                    api.get_opt(name).await.ok()?.is_none().then_some(())
+                })
+                .await;
+        }
+        assert!(world.generated("Secret").get_opt("global").await.unwrap().is_some(), "credentials are never deleted");
+        world.judge();
+    });
+}
+
+fn text<'v>(object: &'v DynamicObject, pointer: &str) -> &'v str {
+    object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no {pointer} in {}", object.data))
+}
+
+fn names(objects: &[DynamicObject]) -> BTreeSet<String> {
+    objects.iter().filter_map(|object| object.metadata.name.clone()).collect()
+}
+
+/// The images of the network plugin, and whether a check of it is there.
+async fn plugin(client: &kube::Client) -> (String, String, bool) {
+    let sets: Api<DaemonSet> = Api::namespaced(client.clone(), "kube-system");
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), "kube-system");
+    let set = serde_json::to_value(sets.get("cilium").await.unwrap()).unwrap();
+    let operator = serde_json::to_value(deployments.get("cilium-operator").await.unwrap()).unwrap();
+    let image =
+        |object: &Value| object["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+    let checks = sets.list(&ListParams::default()).await.unwrap().items.len() > 1;
+    (image(&set), image(&operator), checks)
+}
+
+async fn nodes(client: &kube::Client) -> Vec<(String, bool)> {
+    let list = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.unwrap();
+    let all = list.items.into_iter().map(|node| {
+        let status = node.status.unwrap_or_default();
+        let ready = status.conditions.unwrap_or_default().iter().any(|c| c.type_ == "Ready" && c.status == "True");
+        (status.node_info.map(|info| info.kubelet_version).unwrap_or_default(), ready)
+    });
+    all.collect()
+}
+
+async fn as_written(world: &World, cluster: &DynamicObject) {
+    let status = &cluster.data["status"];
+    assert_eq!(status["resolvedBundles"]["name"], "bundles-1", "{status}");
+    assert_eq!(status["observedGeneration"].as_i64(), cluster.metadata.generation);
+    assert_eq!(status["renderRevision"], 1);
+    assert!(status.get("failureReason").is_none() && status.get("failureMessage").is_none(), "{status}");
+    for kind in ["ControlPlaneInitialized", "ControlPlaneReady", "DefaultCNIConfigured", "WorkersReady"] {
+        let found = status["conditions"].as_array().unwrap().iter().find(|condition| condition["type"] == kind);
+        assert_eq!(found.expect(kind)["status"], "True", "{status}");
+    }
+    let machines = world.virtual_machines(CLUSTER);
+    assert_eq!(machines.len(), 3, "{machines:?}");
+    assert!(machines.iter().all(|machine| machine.state == State::Running && machine.zone == "zone-1"), "{machines:?}");
+    // The real bootstrap provider wrote what workers read at their first start, from what Berth rendered.
+    let workers: Vec<_> = machines.iter().filter(|machine| machine.name.starts_with("prod-md-0-")).collect();
+    assert_eq!(workers.len(), 2);
+    for worker in workers {
+        let data = String::from_utf8_lossy(&worker.user_data);
+        assert!(data.contains("kubeadm join") && data.contains("name: capc"), "{data}");
+    }
+    let inside = world.provider.workload(CLUSTER).expect("an API server");
+    let expected =
+        ("images.example/cilium:v1.15.9".to_owned(), "images.example/operator-generic:v1.15.9".to_owned(), false);
+    assert_eq!(plugin(&inside).await, expected);
+    assert_eq!(nodes(&inside).await, vec![(OLD.to_owned(), true); 3]);
+    assert_eq!(
+        text(&world.generated("MachineDeployment").get(GROUP).await.unwrap(), "/spec/template/spec/version"),
+        OLD
+    );
+    for (kind, count) in [("MachineHealthCheck", 2), ("CloudStackMachineTemplate", 2), ("KubeadmConfigTemplate", 1)] {
+        let found = world.of_cluster(kind, CLUSTER).await;
+        assert_eq!(found.len(), count, "{kind}: {:?}", names(&found));
+    }
+    // The webhooks that judged all this are really there.
+    let planes = world.generated("KubeadmControlPlane");
+    let params = PatchParams { dry_run: true, ..PatchParams::default() };
+    let wrong = json!({"spec": {"version": "new"}});
+    let refusal = planes.patch(CLUSTER, &params, &Patch::Merge(&wrong)).await.unwrap_err().to_string();
+    assert!(refusal.contains("kubeadm") && refusal.contains("version"), "{refusal}");
+}
+
+/// What users wrote, without what changes by itself.
+fn written(object: &DynamicObject) -> Value {
+    let meta = &object.metadata;
+    json!({"spec": object.data["spec"], "generation": meta.generation, "annotations": meta.annotations,
+        "labels": meta.labels, "finalizers": meta.finalizers, "owners": meta.owner_references})
+}
+
+/// The same files again change nothing, whichever way they are applied, and set nobody to work.
+async fn unchanged(world: &World) {
+    let dry = PatchParams { dry_run: true, ..PatchParams::apply("sandbox").force() };
+    for object in MANIFESTS.iter().flat_map(|file| world.example(file)) {
+        let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
+        let api = world.own(kind, TEAM);
+        let stored = api.get(name).await.unwrap();
+        let applied = api.patch(name, &dry, &Patch::Apply(&object)).await.unwrap();
+        assert_eq!(written(&applied), written(&stored), "{kind}, server-side");
+        assert_eq!(written(&merged(&api, name, &object).await), written(&stored), "{kind}, client-side");
+    }
+    let before = world.requests().len();
+    for file in MANIFESTS {
+        world.apply_all(&world.example(file)).await;
+    }
+    let ours = |asked: &Asked| {
+        asked.agent.starts_with("berth/")
+            && asked.writes()
+            && [TEAM, SYSTEM].contains(&asked.namespace.as_str())
+            && (asked.name.starts_with(CLUSTER) || asked.resource == "events")
+    };
+    let written =
+        seek(Duration::from_secs(2), async || world.requests().into_iter().skip(before).find(|one| ours(one)));
+    let written = written.await;
+    assert!(written.is_none(), "nothing changed, and Berth wrote {written:?}");
+}
+
+/// What people are told of it.
+async fn told(world: &World) {
+    let explained = world.told(&["explain", "cluster.anywhere/prod", "-n", TEAM]);
+    for part in ["team-a/prod", "1.31", "192.0.2.10", "control plane", "workers"] {
+        assert!(explained.contains(part), "no {part} in:\n{explained}");
+    }
+    let drawn = world.told(&["tree", "eksac/prod", "-n", TEAM]);
+    for part in ["KubeadmControlPlane", "MachineDeployment", GROUP, "CloudStackDatacenterConfig", "prod-1-31"] {
+        assert!(drawn.contains(part), "no {part} in:\n{drawn}");
+    }
+    let listed = world.told(&["clusters", "-n", TEAM]);
+    let row = listed.lines().find(|line| line.contains(CLUSTER)).unwrap_or_else(|| panic!("{listed}"));
+    assert!(row.contains("1.31") && row.contains("True"), "{row}");
+    let document: Value = serde_json::from_str(&world.told(&["clusters", "-n", TEAM, "-o", "json"])).unwrap();
+    assert_eq!(document["kind"], "ClusterList");
+    assert_eq!(document["items"][0]["name"], CLUSTER, "{document}");
+}
+
+/// One minor further: control plane, network plugin, workers, in this order.
+async fn upgraded(world: &World) {
+    let before = world.virtual_machines(CLUSTER);
+    let planes = || async {
+        let all = world.of_cluster("Machine", CLUSTER).await;
+        let plane = |machine: &&DynamicObject| {
+            machine.metadata.labels.as_ref().unwrap().contains_key("cluster.x-k8s.io/control-plane")
+        };
+        names(&all.iter().filter(plane).cloned().collect::<Vec<_>>())
+    };
+    let [old] = planes().await.into_iter().collect::<Vec<_>>().try_into().expect("one machine");
+    let since = world.requests().last().expect("requests").at.clone();
+
+    world.apply_all(&world.example("upgrade.yaml")).await;
+    world
+        .within(LATER, "every machine is of the new version", async || {
+            let machines = world.of_cluster("Machine", CLUSTER).await;
+            let new = machines.iter().filter(|machine| machine.data["spec"]["version"] == NEW).count();
+            (machines.len() == 3 && new == 3).then_some(())
+        })
+        .await;
+    let cluster = world.settled(TEAM, CLUSTER).await;
+    assert_eq!(cluster.data["status"]["cni"]["version"], "v1.16.5", "{}", cluster.data["status"]);
+
+    let inside = world.provider.workload(CLUSTER).expect("an API server");
+    let expected =
+        ("images.example/cilium:v1.16.5".to_owned(), "images.example/operator-generic:v1.16.5".to_owned(), false);
+    assert_eq!(plugin(&inside).await, expected);
+    assert_eq!(nodes(&inside).await, vec![(NEW.to_owned(), true); 3]);
+    let after = world.virtual_machines(CLUSTER);
+    assert!(after.iter().all(|machine| !before.iter().any(|other| other.id == machine.id)), "{after:?}");
+    for machine in world.of_cluster("CloudStackMachine", CLUSTER).await {
+        assert_eq!(text(&machine, "/spec/template/name"), "kube-1.32");
+    }
+
+    let log = world.provider.audit_log(CLUSTER).expect("an audit log");
+    let (managing, inside) = (world.requests(), requests(&log));
+    let first = |all: &[Asked], what: &str, fits: &dyn Fn(&Asked) -> bool| -> String {
+        let found = all.iter().find(|one| one.at > since && one.writes() && fits(one));
+        found.unwrap_or_else(|| panic!("nobody {what}")).at.clone()
+    };
+    let ours = |one: &Asked| one.agent.starts_with("berth");
+    let set = |one: &Asked, name: &str| ours(one) && one.resource == "daemonsets" && one.name == name;
+    let order = [
+        (
+            "the last machine of the old control plane was told to go",
+            first(&managing, "deleted the old machine", &|one| {
+                one.resource == "machines" && one.verb == "delete" && one.name == old
+            }),
+        ),
+        (
+            "the new network plugin was checked",
+            first(&inside, "checked the plugin", &|one| set(one, "cilium-pre-flight-check")),
+        ),
+        ("the network plugin was changed", first(&inside, "changed the plugin", &|one| set(one, "cilium"))),
+        (
+            "the workers were changed",
+            first(&managing, "changed the workers", &|one| {
+                ours(one) && one.resource == "machinedeployments" && one.name == GROUP
+            }),
+        ),
+    ];
+    assert!(order.is_sorted_by(|a, b| a.1 < b.1), "{order:#?}");
+}
+
+/// More machines, another group, and both taken back: nothing else is replaced.
+async fn grouped(world: &World) {
+    let ids = |world: &World| world.virtual_machines(CLUSTER).into_iter().map(|one| one.id).collect::<BTreeSet<_>>();
+    let before = ids(world);
+    world.apply_all(&world.example("groups.yaml")).await;
+    world.within(LATER, "two more machines", async || (ids(world).len() == 5).then_some(())).await;
+    world.settled(TEAM, CLUSTER).await;
+    assert!(before.is_subset(&ids(world)), "nothing is replaced to have more");
+    let checks = world.generated("MachineHealthCheck");
+    assert!(checks.get_opt("prod-batch-worker-unhealthy").await.unwrap().is_some());
+
+    world.apply_all(&world.example("upgrade.yaml")).await;
+    let groups = world.generated("MachineDeployment");
+    world
+        .within(LATER, "the group and its machines are gone", async || {
+            let there = groups.get_opt("prod-batch").await.ok()?.is_some();
+            (!there && ids(world).len() == 3).then_some(())
+        })
+        .await;
+    world.settled(TEAM, CLUSTER).await;
+    assert!(checks.get_opt("prod-batch-worker-unhealthy").await.unwrap().is_none(), "its health check goes with it");
+    let templates = names(&world.of_cluster("KubeadmConfigTemplate", CLUSTER).await);
+    assert!(templates.iter().any(|name| name.starts_with("prod-md-0-")), "{templates:?}");
+}

@@ -1,0 +1,15 @@
+//! The room `clusters` with the real binary, the real Cluster API managers and the strict CloudStack simulator.
+//!
+//! All tests share one management cluster and one Berth, which has exactly the rights that `berth rbac` prints. Cluster API's
+//! core and kubeadm bootstrap managers are real and work; the kubeadm control-plane manager is real, judges everything by its
+//! webhooks, and works only where a test asks for it. The CloudStack provider and the control planes are played
+//! ([`sim::provider`]), on virtual machines of the simulator, which says in the end what is left. The manifests are those of
+//! the book.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::disallowed_methods, reason = "real processes run by the real clock")]
+
+mod arrival;
+mod kubeadm;
+mod life;
+mod rules;
+mod world;
