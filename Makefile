@@ -42,9 +42,9 @@ lint: ## formatting, clippy, go vet, ruled out crates
 	else $(STEP) --skip "licences and advisories" "cargo-deny is not installed"; fi
 
 # The part of `make test` that runs the code. The commands in the documentation are run by a test of the crate berth.
+# Tests need every program and bring it along; a build of the programs alone has other features, so it would come on top.
 checks:
-	@$(STEP) "build" cargo build --locked --workspace --bins --quiet
-	@$(STEP) "build tests" cargo test --locked --workspace --no-run --quiet
+	@$(STEP) "build" cargo test --locked --workspace --no-run --quiet
 	@$(STEP) "tests" env BERTH_REQUIRE_SERVER=1 hack/tests
 	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
 	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check
@@ -91,7 +91,7 @@ foreign: ## cross our EC2 and CloudStack code with other people's clients and si
 	@hack/foreign-cloudstack python
 	@hack/foreign-cloudstack go
 
-# The same selection as in `checks`: another one would have other features and build every dependency again.
+# The whole workspace, so that every program is built of the same dependencies.
 bins:
 	@hack/need cargo
 	@cargo build --locked --workspace --bins
