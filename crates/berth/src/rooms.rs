@@ -144,7 +144,9 @@ mod tests {
         for room in BUILT {
             let all = || room.rights.iter().copied().flatten();
             let made = all().filter(|right| right.verbs.contains(&"create"));
-            for (group, resource) in made.flat_map(|right| right.resources.iter().map(|resource| (right.group, resource))) {
+            for (group, resource) in
+                made.flat_map(|right| right.resources.iter().map(|resource| (right.group, resource)))
+            {
                 let read = all().any(|right| {
                     right.group == group && right.resources.contains(resource) && right.verbs.contains(&"get")
                 });

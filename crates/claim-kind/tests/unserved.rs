@@ -141,6 +141,33 @@ async fn a_served_kind_registers_itself_and_stays_available() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_registers_a_kind_second_reads_it_back_and_reports_all_the_same() {
+    let server = Server::new(1);
+    install(&server);
+    let process = manager(server.client("second").kube(), (server.clock())());
+    // Between the look at the index and the create, somebody else is there first.
+    let (first, once) = (server.clone(), std::sync::Once::new());
+    let mut body = kind("fake", None);
+    body["spec"]["controllerName"] = json!("fake.berth.dev");
+    let serves = move || {
+        once.call_once(|| drop(first.put(body.clone()).unwrap()));
+        true
+    };
+    heartbeat::mount(&process, profile(), serves).unwrap();
+    let _process = start(async move { process.run().await.unwrap() });
+    assert!(server.wait_until(Duration::from_secs(1), |s| heard(s).is_some()).await, "it did not report at once");
+    let asked: Vec<(String, server::Outcome)> = server
+        .log()
+        .into_iter()
+        .filter(|entry| entry.resource == KINDS && entry.path.ends_with("/fake"))
+        .map(|entry| (entry.method, entry.outcome))
+        .collect();
+    assert_eq!(asked, [("GET".to_owned(), server::Outcome::Answered(200))]);
+    let capabilities = &server.get(KINDS, "", "fake").unwrap()["spec"]["capabilities"];
+    assert_eq!(capabilities, &json!(["power"]), "what the first one wrote stays");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_an_administrator_wrote_into_a_kind_stays() {
     let server = Server::new(1);
     install(&server);

@@ -227,6 +227,8 @@ fn rights(world: &World) {
     assert!(refused.is_empty(), "{refused:?}");
     let rights = claims::rights::RIGHTS.iter().chain(claim_kind::rights::RIGHTS).chain(claim_kind::rights::HEARTBEAT);
     let rules = serde_json::to_value(rules(rights, Reach::Cluster)).unwrap();
-    let unused = plane::unused(&rules, &ours);
+    let mut unused = plane::unused(&rules, &ours);
+    // Needed only by the one of two that registers a kind second, which nobody here is.
+    unused.retain(|right| right != "get hostclaimkinds.berth.dev");
     assert!(unused.is_empty(), "granted and never used: {unused:?}");
 }

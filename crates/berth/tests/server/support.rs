@@ -250,6 +250,16 @@ impl World {
         found.remove(0)
     }
 
+    /// A mark after which nothing is asked any more: the server notes a request a moment after others can see what it did.
+    pub async fn quiet(&self) -> usize {
+        within(SOON, "nothing is asked any more", async || {
+            let mark = self.mark();
+            tokio::time::sleep(TICK * 10).await;
+            self.requests(mark).iter().all(|request| request.verb == "watch").then_some(mark)
+        })
+        .await
+    }
+
     /// Where the record of requests ends now.
     pub fn mark(&self) -> usize {
         self.plane.audit_mark().expect("the audit log is read")
