@@ -49,6 +49,7 @@ checks:
 	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
 	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check
 	@$(STEP) "webhooks are current" $(TARGET)/debug/berth webhooks --check
+	@$(STEP) "pages about kinds are current" $(TARGET)/debug/berth reference --check
 	@$(STEP) "chart" hack/chart check
 	@$(STEP) "alerts" hack/rules check
 
@@ -70,10 +71,10 @@ bench: plane capi ## measure on this machine: make bench [ONLY="idle vip claims 
 	  *) run $$what $$what || exit $$? ;; \
 	esac; done
 
-crds: ## write definitions, rights and webhook configurations into the chart
+crds: ## write definitions, rights and webhook configurations into the chart, and the pages about kinds into the book
 	@hack/need cargo
 	@cargo build --locked --package berth
-	@for kind in crds rbac webhooks; do $(TARGET)/debug/berth $$kind --write || exit 1; done
+	@for kind in crds rbac webhooks reference; do $(TARGET)/debug/berth $$kind --write || exit 1; done
 
 chart: ## render deploy/ from the Helm chart and check both (builds helm the first time)
 	@hack/chart render

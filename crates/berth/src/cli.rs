@@ -78,6 +78,8 @@ pub enum Command {
     Rbac(GenerateOptions),
     /// Print, write or check the admission webhook configurations.
     Webhooks(GenerateOptions),
+    /// Print, write or check the pages of the book about every kind, generated from their schemas.
+    Reference(ReferenceOptions),
     /// Print the IAM policy that the room hosts needs in an AWS account.
     Iam(IamOptions),
     /// Print the version.
@@ -297,6 +299,20 @@ pub struct GenerateOptions {
     /// Directory of the chart
     #[arg(long, value_name = "DIR", default_value = "chart")]
     pub chart: PathBuf,
+}
+
+/// Flags of `reference`.
+#[derive(Args, Debug)]
+pub struct ReferenceOptions {
+    /// Write the pages of the book instead of printing
+    #[arg(long, conflicts_with = "check")]
+    pub write: bool,
+    /// Compare with the pages of the book; exit code 1 when they differ
+    #[arg(long)]
+    pub check: bool,
+    /// Directory of the book
+    #[arg(long, value_name = "DIR", default_value = "book")]
+    pub book: PathBuf,
 }
 
 /// `90s`, `5m`, `10h`, `250ms` or `0`.

@@ -18,6 +18,7 @@ mod manual;
 mod near;
 mod plan;
 mod pods;
+mod reference;
 mod registration;
 mod rooms;
 mod run;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Plan(options) => finish(plan::plan_files(&options)),
         Command::Crds(options) => finish(generate::crds(&options)),
         Command::Rbac(options) => finish(generate::rbac(&options)),
+        Command::Reference(options) => finish(generate::reference(&options)),
         Command::Iam(options) => finish(generate::iam(&options)),
         Command::Webhooks(options) => finish(generate::webhooks(&options)),
         Command::Version(options) => finish(cli::version(&options)),

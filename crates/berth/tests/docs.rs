@@ -229,10 +229,10 @@ fn headings(page: &Path, level: &str) -> Vec<String> {
     prose.lines().filter_map(|l| l.strip_prefix(level)?.strip_prefix(' ')).map(str::to_owned).collect()
 }
 
-/// The targets of `[text](target)` and `![text](target)`.
+/// The targets of `[text](target)` and `![text](target)`. What stands between backticks is no link, whatever it looks like.
 fn links(prose: &str) -> Vec<String> {
-    prose
-        .split("](")
+    let told = prose.lines().map(|line| line.split('`').step_by(2).collect::<String>()).collect::<Vec<_>>().join("\n");
+    told.split("](")
         .skip(1)
         .filter_map(|rest| rest.split(')').next())
         .map(|target| target.split_whitespace().next().unwrap_or_default().to_owned())
