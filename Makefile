@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIR ?= $(TARGET)/sandbox
 WITH ?=
 # What `make bench` measures, the numbers of objects of the idle run, and more flags for every run.
-ONLY ?= idle vip claims machines capacity hosts
+ONLY ?= idle vip claims machines capacity hosts clusters
 OBJECTS ?= 10000 100000
 ARGS ?=
 STEP := hack/step
@@ -60,7 +60,7 @@ capi: ## build the real Cluster API managers for the sandbox (minutes the first 
 	@hack/plane capi
 
 # One malloc arena, as the image and the chart set it. Documents and tables stay in $(TARGET)/figures.
-bench: plane capi ## measure on this machine: make bench [ONLY="idle vip claims machines capacity hosts"] [OBJECTS="10000"] [ARGS=...]
+bench: plane capi ## measure on this machine: make bench [ONLY="idle vip claims machines capacity hosts clusters"] [OBJECTS="10000"] [ARGS=...]
 	@hack/need cargo
 	@cargo build --locked --release --package berth --package bench
 	@mkdir -p $(TARGET)/figures

@@ -33,6 +33,8 @@ pub enum Command {
     Capacity(Box<crate::capacity::Capacity>),
     /// Measure claims on hosts: binds, hosts that change hands, one tenant's flood, memory.
     Claims(Box<crate::claims::Claims>),
+    /// Measure clusters on CloudStack: time to a verdict, calls for one and for many, objects written, silence.
+    Clusters(Box<crate::clusters::Clusters>),
     /// Measure machines on dedicated hosts: time against the cloud's request limits, calls, releases.
     Hosts(Box<crate::hosts::Hosts>),
     /// Measure Metal3 machines on claims: time to provisioned, writes, silence, memory, hosts given back.

@@ -33,6 +33,8 @@ pub enum Body {
     Json(Bytes),
     /// A JSON merge patch.
     Merge(Bytes),
+    /// What one manager of fields wants, as a server-side apply.
+    Apply(Bytes),
     /// JSON without saying so, as Cluster API sends it to hooks.
     Bare(Bytes),
 }
@@ -154,6 +156,11 @@ impl Pool {
             }
             Body::Merge(b) => {
                 request = request.header(http::header::CONTENT_TYPE, "application/merge-patch+json");
+                b
+            }
+            // JSON is YAML.
+            Body::Apply(b) => {
+                request = request.header(http::header::CONTENT_TYPE, "application/apply-patch+yaml");
                 b
             }
         };

@@ -15,6 +15,7 @@ mod child;
 mod claims;
 mod cli;
 mod cloud;
+mod clusters;
 mod document;
 mod hosts;
 mod http;
@@ -76,6 +77,7 @@ async fn dispatch(cli: Cli) -> Result<u8> {
             }
             println!("{:<12} groups that say what their machines would offer; a command of its own", "capacity");
             println!("{:<12} claims that get a host, hosts that change hands, a flood; a command of its own", "claims");
+            println!("{:<12} clusters on CloudStack: checks, calls, objects written; a command of its own", "clusters");
             println!(
                 "{:<12} machines on dedicated hosts within the cloud's request limits; a command of its own",
                 "hosts"
@@ -89,6 +91,7 @@ async fn dispatch(cli: Cli) -> Result<u8> {
         }
         Command::Capacity(args) => or_interrupted(Box::pin(capacity::main(&args))).await,
         Command::Claims(args) => or_interrupted(Box::pin(claims::main(&args))).await,
+        Command::Clusters(args) => or_interrupted(Box::pin(clusters::main(&args))).await,
         Command::Hosts(args) => or_interrupted(Box::pin(hosts::main(&args))).await,
         Command::Machines(args) => or_interrupted(Box::pin(machines::main(&args))).await,
         Command::Vip(args) => or_interrupted(Box::pin(vip::main(&args))).await,

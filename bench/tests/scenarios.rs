@@ -35,6 +35,10 @@ fn cluster_api() -> Result<(), String> {
     sim::plane::cluster_api_definitions().map(drop).map_err(|error| error.to_string())
 }
 
+fn providers() -> Result<(), String> {
+    cluster_api().and(sim::plane::provider_definitions().map(drop).map_err(|error| error.to_string()))
+}
+
 /// Runs a scenario to its document, which must have passed its oracle.
 fn run(berth: &Path, scenario: &str, more: &[&str]) -> Value {
     let dir = tempfile::tempdir().unwrap();
@@ -111,6 +115,43 @@ fn machines_on_claims_come_up_rest_and_leave_nothing() {
     assert_eq!(document["idle"]["requests"], 0, "{document}");
     assert!(up["writes_over_needed"].as_f64().unwrap() >= 1.0, "{up}");
     assert!(document["memory"]["peak_kib"].as_u64() >= document["memory"]["rss_kib"].as_u64(), "{document}");
+}
+
+#[test]
+fn clusters_are_judged_and_written_and_the_same_files_write_nothing() {
+    let test = "clusters_are_judged_and_written_and_the_same_files_write_nothing";
+    let Some(berth) = subject(test, providers()) else { return };
+    let _turn = turn();
+    let document = run(&berth, "clusters", &["--sizes=1,3", "--verdicts=10", "--rate=2"]);
+    assert_eq!(document["schema"], "berth-bench/clusters/1");
+    assert!(document["played"]["CloudStack"].is_string(), "{document}");
+    let verdict = &document["verdict"];
+    for times in [&verdict["ms"], &verdict["datacenter_ms"]] {
+        assert_eq!(times["samples"], 10, "{verdict}");
+    }
+    assert_eq!(verdict["refused"], 1, "{verdict}");
+    let commands =
+        ["listDomains", "listAccounts", "listZones", "listNetworks", "listTemplates", "listServiceOfferings"];
+    for command in commands {
+        assert_eq!(verdict["calls"][command], 10, "{command}: {verdict}");
+    }
+    for (size, clusters) in [("1", 1), ("3", 3)] {
+        let equal = &document["equal"][size];
+        for command in commands {
+            assert_eq!(equal["calls"][command], 1, "{command}: {equal}");
+        }
+        for times in [&equal["written_ms"], &equal["ready_ms"]] {
+            assert_eq!(times["samples"], clusters, "{equal}");
+        }
+        assert_eq!(
+            equal["requests"]["create cloudstackmachinetemplates.infrastructure.cluster.x-k8s.io"],
+            2 * clusters
+        );
+        assert!(equal["writes_over_needed"].as_f64().unwrap() >= 1.0, "{equal}");
+        assert_eq!((&equal["again"]["objects"], &equal["again"]["writes"]), (&(clusters + 2).into(), &0.into()));
+        assert_eq!((&equal["idle"]["requests"], &equal["idle"]["calls"]), (&0.into(), &0.into()), "{equal}");
+    }
+    assert_eq!(document["calls_ratio"], 1.0, "{document}");
 }
 
 #[test]

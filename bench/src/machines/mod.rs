@@ -6,7 +6,7 @@
 
 mod oracle;
 mod report;
-mod stamps;
+pub mod stamps;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};

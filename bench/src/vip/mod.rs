@@ -7,7 +7,7 @@
 
 mod calls;
 mod oracle;
-mod provider;
+pub mod provider;
 mod report;
 mod topology;
 mod world;
