@@ -10,12 +10,18 @@ use tokio::time::Instant;
 
 /// Sentences that are remembered of one cluster.
 const TOLD: usize = 64;
+/// An endpoint that was found free is believed to be for this long: the few passes until the cluster is made.
+const FREE: Duration = Duration::from_secs(30);
+
+/// An endpoint, and whether kube-vip holds it, which decides what is in its way.
+pub type Tried = (String, bool);
 
 #[derive(Clone, Debug, Default)]
 struct Memory {
     wrote: Option<Version>,
     verified: Option<(String, Instant)>,
     told: Vec<String>,
+    free: Option<(Tried, Instant)>,
 }
 
 /// What is remembered of all clusters.
@@ -53,6 +59,19 @@ impl Memories {
     /// Generated objects were found as they should be.
     pub fn verified(&self, key: &ObjectKey, signature: &str, now: Instant) {
         self.lock().entry(key.clone()).or_default().verified = Some((signature.to_owned(), now));
+    }
+
+    /// The endpoint of a cluster was found free.
+    pub fn found_free(&self, key: &ObjectKey, tried: Tried, now: Instant) {
+        self.lock().entry(key.clone()).or_default().free = Some((tried, now));
+    }
+
+    /// Whether the endpoint of a cluster was found free a moment ago.
+    #[must_use]
+    pub fn is_free(&self, key: &ObjectKey, tried: &Tried, now: Instant) -> bool {
+        let all = self.lock();
+        let free = all.get(key).and_then(|memory| memory.free.as_ref());
+        free.is_some_and(|(found, at)| found == tried && now.saturating_duration_since(*at) < FREE)
     }
 
     /// Whether something was not said of this cluster lately.

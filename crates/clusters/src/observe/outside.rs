@@ -42,15 +42,22 @@ impl<C: Clouds> Keeper<C> {
         if let Some(holder) = endpoint_holder(&mine, &self.holders(s, &endpoint)) {
             return Ok(Endpoint::Taken(endpoint_taken(&mine, holder)));
         }
-        let mut found = Vec::new();
-        for port in ports(kube_vip, endpoint.port()) {
-            found.push(self.probe.probe(&endpoint.host, port).await);
+        let tried = (endpoint.to_string(), kube_vip);
+        if self.memories.is_free(&s.key, &tried, self.clock.instant()) {
+            return Ok(Endpoint::Free);
         }
+        // Silence is only known once it has lasted, so all ports are listened to at the same time.
+        let probes = ports(kube_vip, endpoint.port()).into_iter().map(|port| self.probe.probe(&endpoint.host, port));
+        let found = futures::future::join_all(probes).await;
         if in_use(kube_vip, &found) {
             let message = format!("endpoint {endpoint} already answers");
             return Ok(Endpoint::Taken(Failure { reason: Reason::UnavailableControlPlaneIP, message }));
         }
-        Ok(if found.contains(&Probed::NoAddress) { Endpoint::Unresolved } else { Endpoint::Free })
+        if found.contains(&Probed::NoAddress) {
+            return Ok(Endpoint::Unresolved);
+        }
+        self.memories.found_free(&s.key, tried, self.clock.instant());
+        Ok(Endpoint::Free)
     }
 
     /// The other clusters at a host, those of Cluster API among them.

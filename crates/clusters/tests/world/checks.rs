@@ -148,6 +148,19 @@ async fn an_endpoint_that_somebody_has_is_not_used() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_endpoint_is_tried_at_all_its_ports_together_and_once() {
+    let (server, site) = world();
+    apply(&server, &site);
+    site.ground.takes.store(500, Ordering::SeqCst);
+    let begun = (server.clock())();
+    let _process = site.start(&server, site.config());
+    assert!(server.wait_until(LIMIT, |server| server.get(CAPI, SYSTEM, "prod").is_some()).await);
+    let took = (server.clock())().duration_since(begun);
+    assert!(took.as_millis() < 1_000, "{took:?}");
+    assert_eq!(site.ground.tried.load(Ordering::SeqCst), 2, "its own port and that of HTTP");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_has_to_be_put_right_is_told_in_its_own_words() {
     let (server, site) = world();
     apply(&server, &site);

@@ -77,15 +77,25 @@ impl Doors for Door {
 }
 
 /// Finds what it is told.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Ground {
     pub found: Arc<AtomicU64>,
+    /// How many ports were tried.
+    pub tried: Arc<AtomicU64>,
+    /// How long each takes, in milliseconds.
+    pub takes: Arc<AtomicU64>,
 }
 
 impl Probe for Ground {
     fn probe<'p>(&'p self, _: &'p str, _: u16) -> BoxFuture<'p, Probed> {
         let found = self.found.load(Ordering::SeqCst);
-        async move { if found == 0 { Probed::Silent } else { Probed::Connected } }.boxed()
+        self.tried.fetch_add(1, Ordering::SeqCst);
+        let takes = Duration::from_millis(self.takes.load(Ordering::SeqCst));
+        async move {
+            tokio::time::sleep(takes).await;
+            if found == 0 { Probed::Silent } else { Probed::Connected }
+        }
+        .boxed()
     }
 }
 
@@ -109,7 +119,7 @@ impl Site {
         ] {
             inside.register(kind);
         }
-        Self { acs, inside, ground: Ground { found: Arc::default() }, gate }
+        Self { acs, inside, ground: Ground::default(), gate }
     }
 
     pub fn config(&self) -> Config {
