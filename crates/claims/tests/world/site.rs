@@ -85,6 +85,11 @@ impl Site {
         self.rooms.push((handle, room));
     }
 
+    /// The first process is gone from one moment to the next.
+    pub fn kill_room(&self) {
+        self.rooms[0].1.abort();
+    }
+
     /// The connection of the first process.
     pub fn line(&self) -> &Handle {
         &self.rooms[0].0

@@ -1,9 +1,12 @@
 //! A claim and its host go to another management cluster, as `clusterctl move` takes them there.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use claims::config::Config;
 use serde_json::{Value, json};
-use sim::server::{EventAction, Server};
+use sim::server::{Action, EventAction, Server};
 
 use crate::objects::{
     CLAIMS, HOSTS, INFRA, at, claim, condition, copies, deployment, edit, held, hosts, policy, secrets,
@@ -130,6 +133,56 @@ async fn a_move_that_does_not_take_place_leaves_everything_as_it_was() {
     .await;
     site.rest().await;
     assert_eq!(site.power_offs(&get(&site, HOSTS, "h1")), 0);
+}
+
+/// The process ends after its first or second write to the host since the pause: the uid is off and the way is shut, or the
+/// host's way is open and the claim's is not.
+#[tokio::test(start_paused = true)]
+async fn stopped_between_taking_the_uid_off_and_opening_the_way_the_next_one_goes_on_or_takes_it_back() {
+    for (writes, called_off) in [(1, false), (1, true), (2, false), (2, true)] {
+        let mut site = Site::new(home);
+        site.until_ready(INFRA, "c").await;
+        let before = get(&site, HOSTS, "h1");
+        let seen = Arc::new(AtomicUsize::new(0));
+        site.line().script(move |request| {
+            let ours = request.method == "PATCH" && request.path.ends_with("/baremetalhosts/h1");
+            let last = ours && seen.fetch_add(1, Ordering::SeqCst) + 1 == writes;
+            last.then_some(Action::HangAfter).into_iter().collect()
+        });
+        pause(&site.server, INFRA, true);
+        site.until("the last write of the process is there", |server| {
+            let host = server.get(HOSTS, INFRA, "h1").unwrap();
+            host["spec"]["consumerRef"].get("uid").is_none() && host.pointer(BLOCK).is_some() == (writes == 1)
+        })
+        .await;
+        site.kill_room();
+        assert!(get(&site, CLAIMS, "c").pointer(BLOCK).is_some(), "the move still waits for the claim");
+        if called_off {
+            pause(&site.server, INFRA, false);
+        }
+        site.add_room(Config::default());
+        if called_off {
+            site.until("everything is as it was", |server| {
+                let (host, claim) = (server.get(HOSTS, INFRA, "h1").unwrap(), server.get(CLAIMS, INFRA, "c").unwrap());
+                let held = host.pointer(BLOCK).is_some() && claim.pointer(BLOCK).is_some();
+                held && host["spec"] == before["spec"] && host.pointer(PAUSED).is_none()
+            })
+            .await;
+            site.until_ready(INFRA, "c").await;
+            site.rest().await;
+        } else {
+            site.until_condition(INFRA, "c", "Movable", "True/SameNamespace").await;
+            site.until("the move may begin", |server| {
+                let open = |resource, name| server.get(resource, INFRA, name).unwrap().pointer(BLOCK).is_none();
+                open(CLAIMS, "c") && open(HOSTS, "h1")
+            })
+            .await;
+            let host = get(&site, HOSTS, "h1");
+            assert!(host["spec"]["consumerRef"].get("uid").is_none() && host.pointer(STATUS).is_some());
+            assert_eq!(host["spec"]["image"], before["spec"]["image"]);
+        }
+        assert_eq!(site.power_offs(&get(&site, HOSTS, "h1")), 0, "nobody touched the machine");
+    }
 }
 
 #[tokio::test(start_paused = true)]
