@@ -10,7 +10,7 @@ use api::reasons::hosts::Reason;
 use api::views::Cluster;
 use aws::cloud::Cloud;
 use aws::errors::Error as Ec2Error;
-use aws::port::{Ec2, RunInstance};
+use aws::port::{Ec2, Host, HostShape, RunInstance};
 use kit::fault::{self, Side};
 use kit::room::{Flow, Room};
 use kit::write;
@@ -25,7 +25,7 @@ use crate::journal::{Allocation, Launch, Phase, Scope, legal};
 use crate::observe::{name, words};
 use crate::request;
 use crate::room::{Error, Keeper, read};
-use crate::shelf::Shelf;
+use crate::shelf::{Age, Shelf};
 use crate::snapshot::{Doing, Mishap, Refusal, Snapshot};
 use crate::tags::Change;
 
@@ -35,6 +35,11 @@ const TRIES: usize = 4;
 const CONFIRM: std::time::Duration = std::time::Duration::from_secs(15);
 /// How soon to look whether it does.
 const SOON: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// For how long a host that was given back may count against the quota of the account.
+const STILL_COUNTED: std::time::Duration = std::time::Duration::from_secs(900);
+/// How old a list may be that tells of them.
+const STILL_TRUE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A pause that the index has not heard of is looked at again after this long, unless the index hears of it.
 const RESTING: std::time::Duration = std::time::Duration::from_secs(30);
@@ -71,6 +76,18 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
                 let shelf = self.shelf(s).await?;
                 let done = self.retag(&shelf, &resources, &change).await;
                 self.tended(s, &shelf, Doing::Tag, done)
+            }
+            Step::Share { host, tags } => {
+                let shelf = self.shelf(s).await?;
+                match shelf.ec2().create_tags(&[host.to_string()], &tags).await {
+                    // A courtesy to whoever owns the host: without the right to it the host is used all the same.
+                    Err(error) if Class::of(error.kind()) != Class::Transient => {
+                        let code = error.code().unwrap_or_default();
+                        tracing::warn!(object = %s.key, host_id = %host, code, "host not tagged as shared");
+                        Ok(Flow::Next)
+                    }
+                    done => self.tended(s, &shelf, Doing::Tag, done),
+                }
             }
             Step::SetGroups { interface, groups } => {
                 let shelf = self.shelf(s).await?;
@@ -248,8 +265,15 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         let hosts = match answer {
             Ok(hosts) => hosts,
             Err(error) => {
-                self.metrics.allocated(false, Class::of(error.kind()));
-                return self.mishap(s, Doing::Allocate, &error);
+                let class = Class::of(error.kind());
+                self.metrics.allocated(false, class);
+                let mut message = self.words(s, &error);
+                if class == Class::HostQuota
+                    && let Some(told) = self.just_released(&shelf, allocation, s.now).await
+                {
+                    message = format!("{told}; {message}");
+                }
+                return Ok(self.mishap_told(s, Doing::Allocate, &error, message));
             }
         };
         let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
@@ -445,7 +469,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
     ) -> Result<Flow, Error> {
         shelf.touch();
         match done {
-            Ok(()) => self.memories.went_well(&s.key, doing),
+            Ok(()) => self.memories.healed(&s.key, doing, s.now),
             Err(error) => drop(self.mishap(s, doing, &error)?),
         }
         Ok(Flow::Next)
@@ -504,15 +528,47 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         Ok(flow)
     }
 
+    /// Hosts of ours that were given back a moment ago: for some minutes they still count against the quota, and whoever
+    /// reads that it is used up should know.
+    async fn just_released(
+        &self,
+        shelf: &Shelf<C::Ec2>,
+        allocation: &Allocation,
+        now: jiff::Timestamp,
+    ) -> Option<String> {
+        let family = match &allocation.terms.shape {
+            HostShape::Type(type_) => type_.family().to_string(),
+            HostShape::Family(family) => family.to_string(),
+        };
+        let hosts = shelf.hosts(Age::AtMost(STILL_TRUE)).await.ok()?;
+        let counts = |host: &&Host| {
+            let young = |at: jiff::Timestamp| at.saturating_add(STILL_COUNTED).unwrap_or(jiff::Timestamp::MAX) > now;
+            let of_type = host.instance_type.as_deref().and_then(|type_| type_.split('.').next());
+            host.state.is_released()
+                && host.released.is_some_and(young)
+                && host.instance_family.as_deref().or(of_type) == Some(family.as_str())
+        };
+        match hosts.all.iter().filter(counts).count() {
+            0 => None,
+            count => Some(format!("{count} released within the last quarter of an hour may still count")),
+        }
+    }
+
+    fn words(&self, s: &Snapshot, error: &Ec2Error) -> String {
+        words(error, &s.scope.as_ref().map(name).unwrap_or_default())
+    }
+
     /// Remembers what went wrong, and says when to try again.
     fn mishap(&self, s: &Snapshot, doing: Doing, error: &Ec2Error) -> Result<Flow, Error> {
+        Ok(self.mishap_told(s, doing, error, self.words(s, error)))
+    }
+
+    fn mishap_told(&self, s: &Snapshot, doing: Doing, error: &Ec2Error, message: String) -> Flow {
         let class = Class::of(error.kind());
         let before = s.mishap.as_ref().filter(|before| before.doing == doing && before.class == class);
         let tries = before.map_or(1, |before| before.tries.saturating_add(1));
         let pause = s.pace(class, tries);
         let until = s.after(pause + self.clock.jitter(pause / 8));
-        let identity = s.scope.as_ref().map(name).unwrap_or_default();
-        let message = words(error, &identity);
         tracing::warn!(
             object = %s.key,
             operation = error.operation(),
@@ -525,7 +581,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         let code = error.code().unwrap_or_default().to_owned();
         let mishap = Mishap { doing, class, code, message, tries, until };
         self.memories.change(&s.key, |memory| memory.mishap = Some(mishap));
-        Ok(Flow::Wait(Some(until)))
+        Flow::Wait(Some(until))
     }
 }
 

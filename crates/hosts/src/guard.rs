@@ -158,6 +158,10 @@ fn one(s: &Snapshot, step: &Step) -> Result<(), Violation> {
             let owned = s.sight().and_then(|sight| sight.hosts.get(host)).is_some_and(|host| s.owns(host));
             if owned { Ok(()) } else { broken(format!("host {host} is not ours to leave")) }
         }
+        Step::Share { host, .. } => {
+            let named = s.machine.spec.host_id.as_deref() == Some(host.as_str());
+            if named { Ok(()) } else { broken(format!("host {host} is not the one the spec names")) }
+        }
         Step::Power { instance, .. } => {
             let own = s.instance().is_some_and(|known| known.id == *instance && s.is_own(known));
             if s.claim.is_none() || s.machine.deleting || !own {

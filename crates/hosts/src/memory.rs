@@ -75,6 +75,16 @@ impl Memories {
         }
     }
 
+    /// One of several things of a kind went well: what went wrong with them in an earlier pass does not count any more; what
+    /// did in this one, and so is to be tried again only later, does.
+    pub fn healed(&self, key: &ObjectKey, doing: Doing, now: Timestamp) {
+        if let Some(memory) = self.lock().get_mut(key)
+            && memory.mishap.as_ref().is_some_and(|mishap| mishap.doing == doing && mishap.until <= now)
+        {
+            memory.mishap = None;
+        }
+    }
+
     /// Whether this was not said before.
     #[must_use]
     pub fn is_new(&self, key: &ObjectKey, words: &str) -> bool {

@@ -5,9 +5,9 @@ use api::names::hosts::{ALLOCATION_ID_TAG, MACHINE_NAME_TAG};
 use aws::errors::{Error, Kind};
 use aws::port::{Ec2, Filter, HostQuery, ImageQuery, InstanceQuery, TypeQuery};
 
-/// What EC2 said about one action.
+/// A question that EC2 did not answer.
 #[derive(Clone, Debug)]
-pub struct Denied {
+pub struct Failed {
     /// The action, as policies name it.
     pub action: &'static str,
     /// What EC2 said.
@@ -15,7 +15,14 @@ pub struct Denied {
 }
 
 /// The reads that are denied; other failures say nothing about rights.
-pub async fn denied(ec2: &impl Ec2) -> Vec<Denied> {
+pub async fn denied(ec2: &impl Ec2) -> Vec<Failed> {
+    let mut failed = failures(ec2).await;
+    failed.retain(|failed| failed.error.kind() == Kind::Permission);
+    failed
+}
+
+/// The reads that fail, for whatever reason.
+pub async fn failures(ec2: &impl Ec2) -> Vec<Failed> {
     let tagged = |key: &str| vec![Filter::new("tag-key", [key])];
     let named: Vec<Filter> = tagged(MACHINE_NAME_TAG);
     // An id that nobody has: what counts is whether the question is allowed.
@@ -35,9 +42,5 @@ pub async fn denied(ec2: &impl Ec2) -> Vec<Denied> {
         ("ec2:DescribeVolumes", ec2.describe_volumes(&named).await.err()),
         ("ec2:DescribeVpcs", ec2.describe_vpcs(&[]).await.err()),
     ];
-    let denied = |(action, error): (&'static str, Option<Error>)| {
-        let error = error.filter(|error| error.kind() == Kind::Permission)?;
-        Some(Denied { action, error })
-    };
-    answers.into_iter().filter_map(denied).collect()
+    answers.into_iter().filter_map(|(action, error)| Some(Failed { action, error: error? })).collect()
 }

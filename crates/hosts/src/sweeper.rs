@@ -32,7 +32,7 @@ use crate::journal::{Journal, JournalError, Scope};
 use crate::observe::{at, words};
 use crate::own::is_retained;
 use crate::room::Keeper;
-use crate::selfcheck::{Denied, denied};
+use crate::selfcheck::{Failed, denied};
 use crate::shelf::{Age, Shelf};
 
 /// A host younger than this is never an orphan: its journal comes first, but reads lag.
@@ -189,7 +189,7 @@ impl<C: Cloud> Sweeper<C> {
         for place in self.places.values() {
             let Some(shelf) = self.enter(place).await else { continue };
             let (region, identity) = (&place.scope.region, crate::observe::name(&place.scope));
-            for Denied { action, error } in denied(shelf.ec2()).await {
+            for Failed { action, error } in denied(shelf.ec2()).await {
                 let code = error.code().unwrap_or_default();
                 tracing::warn!(%region, identity, action, code, "a right to look is missing; berth iam prints them all");
             }

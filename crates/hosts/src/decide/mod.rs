@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use api::names::{HostId, InstanceId, NetworkInterfaceId, SecurityGroupId};
 use api::reasons::hosts::Reason;
-use aws::port::{MetadataOptions, RunInstance};
+use aws::port::{MetadataOptions, RunInstance, Tags};
 use jiff::Timestamp;
 use kit::conditions::State;
 
@@ -114,6 +114,13 @@ pub enum Step {
         /// How.
         change: Change,
     },
+    /// Says on a host that the spec names, and that is its owner's, that the cluster uses it.
+    Share {
+        /// Which.
+        host: HostId,
+        /// How its tags say so.
+        tags: Tags,
+    },
     /// Sets the security groups of an interface.
     SetGroups {
         /// Which.
@@ -176,7 +183,7 @@ impl Step {
             Self::Terminate { .. } => Some(Doing::Terminate),
             Self::Release { .. } => Some(Doing::Release),
             Self::Retain { .. } => Some(Doing::Retain),
-            Self::Retag { .. } => Some(Doing::Tag),
+            Self::Retag { .. } | Self::Share { .. } => Some(Doing::Tag),
             Self::SetGroups { .. } => Some(Doing::Groups),
             Self::SetMetadata { .. } => Some(Doing::Metadata),
             Self::Power { .. } => Some(Doing::Power),

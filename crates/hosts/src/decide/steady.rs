@@ -14,6 +14,7 @@ use super::host::{belonging, host_tags};
 use super::recover::{adopted, is_unsigned, recovered, surfaced};
 use super::{CONSISTENT, Fatal, RESYNC, Says, Step, Thought};
 use crate::journal::{Allocation, Phase};
+use crate::names::kubernetes_tag;
 use crate::request;
 use crate::snapshot::{Snapshot, is_alive};
 use crate::tags;
@@ -225,6 +226,7 @@ fn tend(s: &Snapshot, instance: &Instance, thought: &mut Thought) {
         volumes(s, instance, &wanted, thought, &mut notes);
         hosts(s, id, thought, &mut notes);
     }
+    named_host(s, instance, thought, &mut notes);
     match &s.groups {
         Some(Ok(groups)) => {
             let wanted: BTreeSet<&SecurityGroupId> = groups.iter().collect();
@@ -309,6 +311,19 @@ fn hosts(
     }
     let text = tags::record(&wanted);
     if s.machine.last_host_tags() != Some(text.as_str()) {
+        notes.push((LAST_HOST_TAGS_ANNOTATION, text));
+    }
+}
+
+/// A host that the spec names stays its owner's: all it is told, and once, is that the cluster uses it.
+fn named_host(s: &Snapshot, instance: &Instance, thought: &mut Thought, notes: &mut Vec<(&'static str, String)>) {
+    let named = s.machine.spec.host_id.as_deref().and_then(|id| id.parse::<HostId>().ok());
+    let Some(host) = named.filter(|host| !s.is_dynamic() && instance.host.as_ref() == Some(host)) else { return };
+    let Some(cluster) = s.cluster_name().filter(|_| s.claim.is_none()) else { return };
+    let tags = Tags::from([(kubernetes_tag(cluster), "shared".to_owned())]);
+    let text = tags::record(&tags);
+    if s.machine.last_host_tags() != Some(text.as_str()) {
+        thought.steps.push(Step::Share { host, tags });
         notes.push((LAST_HOST_TAGS_ANNOTATION, text));
     }
 }

@@ -224,7 +224,7 @@ async fn many_machines_take_turns_and_share_calls() {
 async fn rights_to_look_that_are_missing_are_found_before_they_are_missed() {
     let (server, site) = world();
     let ec2 = site.somebody(&server);
-    let actions = |found: Vec<hosts::selfcheck::Denied>| found.into_iter().map(|d| d.action).collect::<Vec<_>>();
+    let actions = |found: Vec<hosts::selfcheck::Failed>| found.into_iter().map(|d| d.action).collect::<Vec<_>>();
     assert!(actions(hosts::selfcheck::denied(&ec2).await).is_empty());
     for action in hosts::iam::READ {
         let operation = action.strip_prefix("ec2:").unwrap();
@@ -244,14 +244,31 @@ async fn what_is_paid_for_is_counted_from_scrape_to_scrape() {
     let metrics = kit::telemetry::Metrics::new();
     let _process = site.start_counted(&server, site.config(), &metrics);
     assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await);
-    let seconds = || {
+    let figure = |name: &str| {
         let text = metrics.encode();
-        let line = text.lines().find(|line| line.starts_with("berth_hosts_allocated_seconds_total{cluster=\"c\"}"));
+        let line = text.lines().find(|line| line.starts_with(name));
         line.and_then(|line| line.rsplit(' ').next()).and_then(|value| value.parse::<u64>().ok())
     };
+    let seconds = || figure("berth_hosts_allocated_seconds_total{cluster=\"c\"}");
     assert_eq!(seconds(), Some(0), "the first scrape begins");
     pass(100).await;
     assert_eq!(seconds(), Some(200), "two hosts for a hundred seconds");
+    let place = "cluster=\"c\",state=\"available\",instance_type=\"m5.large\",az=\"us-west-2a\"";
+    assert_eq!(figure(&format!("berth_hosts_dedicated_hosts{{{place}}}")), Some(2), "{}", metrics.encode());
+    assert_eq!(figure("berth_hosts_idle{cluster=\"c\"}"), Some(1), "the instance is on one of them");
+    assert_eq!(figure("berth_hosts_allocations_total{result=\"done\",class=\"none\"}"), Some(1));
+    // A release that is refused for a while is counted as such, and its wait is told.
+    site.ec2.settings(|settings| settings.delays.vacate = Duration::from_secs(600));
+    assert!(server.delete(MACHINES, NS, "m"));
+    assert!(server.wait_until(LIMIT, |s| reason(s, "m", "DedicatedHostRelease") == "HostOccupied").await);
+    pass(300).await;
+    let waits = figure("berth_hosts_release_wait_seconds{cluster=\"c\"}");
+    assert!(waits.is_some_and(|seconds| (200..400).contains(&seconds)), "{waits:?}");
+    assert!(figure("berth_hosts_releases_total{result=\"refused\",class=\"host-occupied\"}").is_some_and(|n| n >= 1));
+    assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await);
+    assert_eq!(figure("berth_hosts_releases_total{result=\"done\",class=\"none\"}"), Some(2));
+    assert_eq!(figure("berth_hosts_ended_total{phase=\"Released\"}"), Some(2));
+    assert_eq!(figure("berth_hosts_dedicated_hosts{"), None, "nothing is paid for any more");
 }
 
 #[tokio::test(start_paused = true)]

@@ -69,6 +69,31 @@ async fn the_quota_of_the_account_is_told_with_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_quota_that_hosts_of_ours_still_use_up_says_so() {
+    let (server, site) = world();
+    site.ec2.settings(|settings| settings.host_quota = 1);
+    add(&server, dynamic(&site, "first"));
+    let _process = site.start(&server, site.config());
+    assert!(server.wait_until(LIMIT, |s| is_ready(s, "first")).await);
+    add(&server, dynamic(&site, "second"));
+    let quota = |s: &sim::server::Server| reason(s, "second", "DedicatedHostReady") == "HostQuotaExceeded";
+    assert!(server.wait_until(LIMIT, quota).await, "{:?}", server.get(MACHINES, NS, "second"));
+    assert!(!condition(&server, "second", "DedicatedHostReady").2.contains("quarter of an hour"), "none was");
+    assert!(server.delete(MACHINES, NS, "first"));
+    assert!(server.wait_until(LIMIT, |s| is_gone(s, "first")).await);
+    let told = |s: &sim::server::Server| {
+        let (_, reason, message) = condition(s, "second", "DedicatedHostReady");
+        reason == "HostQuotaExceeded" && message.contains("1 released within the last quarter of an hour")
+    };
+    // It is asked for again before EC2 has stopped counting.
+    site.ec2.settings(|settings| settings.quota_memory = Duration::from_secs(600));
+    assert!(server.wait_until(LIMIT, told).await, "{:?}", server.get(MACHINES, NS, "second"));
+    let message = condition(&server, "second", "DedicatedHostReady").2;
+    assert!(message.contains("HostLimitExceeded") && message.contains("Service Quotas"), "{message}");
+    assert!(server.wait_until(LIMIT, |s| is_ready(s, "second")).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn launches_that_are_refused_keep_the_host_unless_they_can_never_work() {
     for (code, kept) in [
         ("InsufficientCapacityOnHost", true),

@@ -30,6 +30,11 @@ async fn a_machine_gets_a_host_and_an_instance_and_gives_both_back() {
     assert_eq!(machine["spec"]["instanceID"], host.instances[0].as_str());
     assert_eq!((&status["initialization"]["provisioned"], &status["failureDomain"]), (&json!(true), &json!(ZONE)));
     assert_eq!((&status["dedicatedHost"]["id"], &status["allocatedHostID"]), (&json!(host.id), &json!(host.id)));
+    let shown = &status["dedicatedHost"];
+    let only = json!([{"id": host.id, "state": "available"}]);
+    assert_eq!((&shown["hosts"], &shown["state"]), (&only, &json!("available")));
+    assert_eq!((&shown["availabilityZone"], &shown["instanceType"]), (&json!(ZONE), &json!("m5.large")));
+    assert!(shown["instanceFamily"] == "m5" && shown["allocationTime"].is_string(), "{shown}");
     assert_eq!(status["instanceState"], "running");
     let types: Vec<&str> =
         status["addresses"].as_array().unwrap().iter().map(|a| a["type"].as_str().unwrap()).collect();

@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod account;
+mod around;
 mod asked;
 mod errors;
 mod failures;
+mod launches;
 mod life;
+mod lost;
 mod moves;
 mod others;
 mod ownership;

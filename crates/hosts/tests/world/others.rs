@@ -1,10 +1,12 @@
 //! Hosts and instances that others made: left alone, taken over, or found to belong to nobody.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws::port::{Affinity, AllocateHosts, Ec2, HostShape, MetadataOptions, Placement, RunInstance, Tags, Tenancy};
 use hosts::config::Config;
 use serde_json::{Value, json};
+use sim::ec2::world::faults::Fault;
 use sim::ec2::world::instance::InstanceState;
 use sim::server::Server;
 
@@ -64,35 +66,75 @@ async fn a_host_that_the_spec_names_is_used_and_never_given_back() {
     let _process = site.start(&server, site.config());
     assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
     assert_eq!(site.ec2.instances()[0].host.as_deref(), Some(host.as_str()));
+    let shared = BTreeMap::from([("kubernetes.io/cluster/c".to_owned(), "shared".to_owned())]);
+    assert!(server.wait_until(LIMIT, |_| site.paid()[0].tags == shared).await, "{:?}", site.paid());
+    pass(3_600).await;
+    assert_eq!(site.ec2.calls("CreateTags"), 1, "that is all it is told, and once");
     assert!(server.delete(MACHINES, NS, "m"));
     assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await);
     assert_eq!((site.paid().len(), site.alive().len(), site.ec2.calls("ReleaseHosts")), (1, 0, 0));
+    assert_eq!(site.paid()[0].tags, shared);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_of_somebody_that_may_not_be_tagged_is_used_all_the_same() {
+    let (server, site) = world();
+    let host = host(&site, &server).await;
+    site.ec2.script(Fault::deny("CreateTags"));
+    add(&server, machine(&site, "m", "m5.large", json!({"tenancy": "host", "hostID": host})));
+    let _process = site.start(&server, site.config());
+    assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
+    assert!(server.wait_until(LIMIT, |_| site.ec2.calls("CreateTags") == 1).await);
+    pass(3_600).await;
+    assert_eq!(site.ec2.calls("CreateTags"), 1, "once is enough");
+    let (status, _, message) = condition(&server, "m", "Ready");
+    assert!(status == "True" && !message.contains("CreateTags"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_of_the_provider_we_replace_is_taken_over_with_its_host() {
+    // The provider may have been stopped before it wrote down which instance it launched.
+    for written in [true, false] {
+        let (server, site) = world();
+        let host = host(&site, &server).await;
+        let tags = json!({"MachineName": "team/m", "sigs.k8s.io/cluster-api-provider-aws/cluster/c": "owned"});
+        let instance = instance(&site, &server, Some(&host), &tags).await;
+        let mut known = dynamic(&site, "m");
+        if written {
+            known["spec"]["providerID"] = json!(format!("aws:///{ZONE}/{instance}"));
+            known["spec"]["instanceID"] = json!(instance);
+        }
+        known["status"] = json!({"ready": true, "dedicatedHost": {"id": host}});
+        known["metadata"]["finalizers"] = json!(["awsmachine.infrastructure.cluster.x-k8s.io"]);
+        add(&server, known);
+        let _process = site.start(&server, site.config());
+        assert!(
+            server.wait_until(LIMIT, |s| hosts_of(s, "m") == [host.clone()]).await,
+            "written {written}: {:?}",
+            server.get(MACHINES, NS, "m")
+        );
+        assert_eq!(server.get(MACHINES, NS, "m").unwrap()["spec"]["instanceID"], instance.as_str());
+        let tagged = |_: &Server| site.paid()[0].tags.contains_key("hosts.berth.dev/allocation-id");
+        assert!(server.wait_until(LIMIT, tagged).await, "{:?}", site.paid());
+        assert_eq!((site.ec2.hosts().len(), site.ec2.instances().len()), (1, 1), "written {written}");
+        assert!(server.delete(MACHINES, NS, "m"));
+        assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
+        assert_eq!((site.paid().len(), site.alive().len()), (0, 0), "written {written}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_of_the_same_name_is_somebody_elses() {
     let (server, site) = world();
-    let host = host(&site, &server).await;
-    let tags = json!({"MachineName": "team/m", "sigs.k8s.io/cluster-api-provider-aws/cluster/c": "owned"});
-    let instance = instance(&site, &server, Some(&host), &tags).await;
-    let mut known = dynamic(&site, "m");
-    known["spec"]["providerID"] = json!(format!("aws:///{ZONE}/{instance}"));
-    known["spec"]["instanceID"] = json!(instance);
-    known["status"] = json!({"ready": true, "dedicatedHost": {"id": host}});
-    known["metadata"]["finalizers"] = json!(["awsmachine.infrastructure.cluster.x-k8s.io"]);
-    add(&server, known);
+    let tags = json!({"Name": "m", "sigs.k8s.io/cluster-api-provider-aws/cluster/c": "owned"});
+    let other = instance(&site, &server, None, &tags).await;
+    add(&server, dynamic(&site, "m"));
     let _process = site.start(&server, site.config());
-    assert!(
-        server.wait_until(LIMIT, |s| hosts_of(s, "m") == [host.clone()]).await,
-        "{:?}",
-        server.get(MACHINES, NS, "m")
-    );
-    let tagged = |_: &Server| site.paid()[0].tags.contains_key("hosts.berth.dev/allocation-id");
-    assert!(server.wait_until(LIMIT, tagged).await, "{:?}", site.paid());
-    assert_eq!((site.ec2.hosts().len(), site.ec2.instances().len()), (1, 1));
+    assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
+    assert_ne!(server.get(MACHINES, NS, "m").unwrap()["spec"]["instanceID"], other.as_str());
     assert!(server.delete(MACHINES, NS, "m"));
-    assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
-    assert_eq!((site.paid().len(), site.alive().len()), (0, 0));
+    assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await);
+    assert_eq!((site.alive(), site.paid().len()), (vec![other], 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -229,9 +229,15 @@ pub fn note(machine: &Value, name: &str) -> Option<Value> {
 }
 
 pub fn install(server: &Server, site: &Site) {
+    install_with(server, site, "v1beta2");
+    server.put(cluster()).unwrap();
+}
+
+/// Everything around a machine but its Cluster, with the core of Cluster API served in one version.
+pub fn install_with(server: &Server, site: &Site, core: &str) {
     for kind in [
-        Kind::namespaced(CORE, "v1beta2", "Cluster", "clusters"),
-        Kind::namespaced(CORE, "v1beta2", "Machine", "machines"),
+        Kind::namespaced(CORE, core, "Cluster", "clusters"),
+        Kind::namespaced(CORE, core, "Machine", "machines"),
         Kind::namespaced(INFRASTRUCTURE, "v1beta2", "AWSMachine", "awsmachines"),
         Kind::namespaced(INFRASTRUCTURE, "v1beta2", "AWSCluster", "awsclusters"),
         Kind::cluster(INFRASTRUCTURE, "v1beta2", "AWSClusterControllerIdentity", "awsclustercontrolleridentities"),
@@ -242,7 +248,6 @@ pub fn install(server: &Server, site: &Site) {
     }
     server.namespace(NS);
     server.namespace("kube-system");
-    server.put(cluster()).unwrap();
     server.put(cloud(site)).unwrap();
 }
 
