@@ -32,7 +32,7 @@ pub use books::{Books, Row, Whose};
 /// Where AWS is asked, with the credentials of whoever asks.
 #[derive(Args, Clone, Debug)]
 pub struct AwsOptions {
-    /// Region to look into; repeatable (default: every region that an AWSCluster or a machine names)
+    /// Region to look into; repeatable (default: every region that an AWSCluster, a machine or a claim names)
     #[arg(long, value_name = "REGION")]
     pub region: Vec<Region>,
     /// Address of a service, as ec2=URL or sts=URL; repeatable
@@ -81,7 +81,7 @@ impl Look {
     }
 }
 
-/// Reads the journals of all machines, then the hosts of every region. In this order a host that was allocated in
+/// Reads the journals of all machines and claims, then the hosts of every region. In this order a host that was allocated in
 /// between is young, and so nobody's leak.
 async fn look(client: &kube::Client, options: &AwsOptions, clock: &Clock) -> anyhow::Result<Look> {
     let books = Books::read(client).await?;
@@ -90,7 +90,7 @@ async fn look(client: &kube::Client, options: &AwsOptions, clock: &Clock) -> any
         regions.extend(books.regions.iter().cloned());
     }
     if regions.is_empty() {
-        return Err(Usage("no AWSCluster and no machine names a region: give --region".to_owned()).into());
+        return Err(Usage("no AWSCluster, machine or claim names a region: give --region".to_owned()).into());
     }
     let vars = environment();
     let endpoints = Endpoints::new().environment(&vars);
@@ -155,7 +155,7 @@ pub async fn list(
     })
 }
 
-/// Lists hosts that belong to no machine, and releases them if that is asked for.
+/// Lists hosts that belong to no machine and no claim, and releases them if that is asked for.
 pub async fn leaks(options: LeaksOptions) -> anyhow::Result<()> {
     let clock = Clock::system();
     let client = connect(&options.cluster).await?;
@@ -197,7 +197,7 @@ fn hosts_screen(screen: Screen, rows: &[Row]) -> String {
 
 fn leaks_screen(screen: Screen, rows: &[Row]) -> String {
     if rows.is_empty() {
-        return "no leaks: every dedicated host that is paid for is a machine's, or was left behind on purpose\n"
+        return "no leaks: every dedicated host that is paid for is a machine's or a claim's, or was left behind on purpose\n"
             .to_owned();
     }
     let mut out = String::new();

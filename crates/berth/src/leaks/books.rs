@@ -1,4 +1,4 @@
-//! Whose a host is: what the journals of all machines say, held against what EC2 shows.
+//! Whose a host is: what the journals of all machines and claims say, held against what EC2 shows.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,12 @@ use anyhow::{Context, anyhow};
 use api::key::ObjectKey;
 use api::names::Region;
 use api::names::hosts::{ALLOCATION_ID_TAG, MACHINE_NAME_TAG, MANAGEMENT_CLUSTER_TAG, RETAINED_FROM_TAG, RETAINED_TAG};
-use api::raw::AWSMachine;
+use api::raw::{AWSMachine, HostClaim};
 use api::views::{AWSCluster, Cluster};
 use aws::port::Host;
+use hosts::claim::{self, ClaimFacts};
 use hosts::facts::MachineFacts;
-use hosts::journal::Phase;
+use hosts::journal::{Journal, JournalError, Phase};
 use hosts::sweeper::{Owners, YOUNGEST, cluster_of, orphans};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::jiff::Timestamp;
@@ -24,8 +25,11 @@ use crate::screen::age;
 
 /// The namespace whose uid names a management cluster.
 const SYSTEM: &str = "kube-system";
-/// Machines whose journals cannot be read are named up to this many.
+/// Owners whose journals cannot be read are named up to this many.
 const NAMED: usize = 5;
+
+/// What an owner is called that is a claim.
+const CLAIM: &str = "claim";
 
 /// Whose a host is; what needs attention comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -35,11 +39,11 @@ pub enum Whose {
     Nobody,
     /// Nobody's as far as can be seen, but that is not proven.
     Doubtful,
-    /// A machine's, and nothing runs on it.
+    /// A machine's or a claim's, and nothing runs on it.
     Idle,
-    /// A machine's, which is giving it back.
+    /// A machine's or a claim's, which is giving it back.
     Leaving,
-    /// A machine's.
+    /// A machine's or a claim's.
     Machine,
     /// Left behind on purpose.
     Retained,
@@ -84,7 +88,7 @@ pub struct Row {
     /// The cluster it says it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// The machine it belongs to or was allocated for.
+    /// The machine or claim it belongs to or was allocated for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// Whose it is.
@@ -106,16 +110,28 @@ impl Row {
     }
 }
 
-/// What the machines of this management cluster say.
+/// One that may own hosts.
+#[derive(Debug)]
+struct Owner {
+    /// As its hosts name it.
+    name: String,
+    /// In a word.
+    word: &'static str,
+    journal: Result<Journal, JournalError>,
+}
+
+/// What the machines and claims of this management cluster say.
 #[derive(Debug, Default)]
 pub struct Books {
-    machines: Vec<(ObjectKey, MachineFacts)>,
+    named: Vec<Owner>,
+    /// How many machines and how many claims were looked at.
+    looked_at: (usize, usize),
     owners: Owners,
     unreadable: Vec<String>,
     clusters: BTreeSet<String>,
     paused: BTreeSet<String>,
     management: String,
-    /// The regions that clusters and machines name.
+    /// The regions that clusters, machines and claims name.
     pub regions: BTreeSet<Region>,
     /// What could not be read and does not matter for whose a host is.
     pub unseen: Vec<String>,
@@ -133,45 +149,64 @@ impl Books {
         })?;
         let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: None };
         let machines = whole(reader.read::<AWSMachine>().await?)?;
+        let claims = whole(reader.read::<HostClaim>().await?)?;
         let clusters = whole(reader.read::<Cluster>().await?)?;
         let networks: Read<AWSCluster> = reader.read().await?;
         let unseen = networks.unseen.filter(|(extent, _)| *extent != Extent::Absent).map(|(_, why)| why);
         let named = networks.items.iter().filter_map(|network| network.spec.region.as_deref()?.parse().ok());
-        let mut books = Self::of(machines, &clusters, &system.metadata.uid.unwrap_or_default());
+        let mut books = Self::of(machines, claims, &clusters, &system.metadata.uid.unwrap_or_default());
         books.regions.extend(named);
         books.unseen.extend(unseen);
         Ok(books)
     }
 
-    /// What these machines say.
-    pub fn of(machines: Vec<AWSMachine>, clusters: &[Cluster], management: &str) -> Self {
+    /// What these machines and claims say.
+    pub fn of(machines: Vec<AWSMachine>, claims: Vec<HostClaim>, clusters: &[Cluster], management: &str) -> Self {
         let machines: Vec<(ObjectKey, MachineFacts)> =
             machines.into_iter().map(|machine| (ObjectKey::of(&machine), MachineFacts::of(machine))).collect();
-        let unreadable = machines.iter().filter(|(_, facts)| facts.journal.is_err()).map(|(key, _)| key.to_string());
+        // Claims of other kinds own nothing that EC2 knows.
+        let claims: Vec<(ObjectKey, ClaimFacts)> =
+            claims.into_iter().filter_map(|claim| Some((ObjectKey::of(&claim), ClaimFacts::of(claim)?))).collect();
+        let owners = Owners::of(machines.iter().map(|(_, facts)| facts));
+        let owners = owners.with_claims(claims.iter().map(|(_, facts)| facts));
+        let looked_at = (machines.len(), claims.len());
+        let of_machine = |(key, facts): (ObjectKey, MachineFacts)| Owner {
+            name: key.to_string(),
+            word: "machine",
+            journal: facts.journal,
+        };
+        let of_claim = |(key, facts): (ObjectKey, ClaimFacts)| Owner {
+            name: claim::tagged(&key),
+            word: CLAIM,
+            journal: facts.journal,
+        };
+        let named: Vec<Owner> = machines.into_iter().map(of_machine).chain(claims.into_iter().map(of_claim)).collect();
+        let unreadable = named.iter().filter(|owner| owner.journal.is_err()).map(|owner| owner.name.clone());
         let paused = clusters.iter().filter(|cluster| cluster.spec.paused);
-        let scopes = machines.iter().filter_map(|(_, facts)| facts.journal.as_ref().ok()?.scope.as_ref());
+        let scopes = named.iter().filter_map(|owner| owner.journal.as_ref().ok()?.scope.as_ref());
         Self {
-            owners: Owners::of(machines.iter().map(|(_, facts)| facts)),
+            owners,
+            looked_at,
             unreadable: unreadable.collect(),
             clusters: clusters.iter().map(|cluster| ObjectKey::of(cluster).name().to_owned()).collect(),
             paused: paused.map(|cluster| ObjectKey::of(cluster).name().to_owned()).collect(),
             management: management.to_owned(),
             regions: scopes.map(|scope| scope.region.clone()).collect(),
             unseen: Vec::new(),
-            machines,
+            named,
         }
     }
 
-    /// The machine whose journal names a host, and in which phase.
-    fn owner(&self, host: &Host) -> Option<(&ObjectKey, Option<Phase>)> {
+    /// The machine or claim whose journal names a host, and in which phase.
+    fn owner(&self, host: &Host) -> Option<(&Owner, Option<Phase>)> {
         let tag = host.tags.get(ALLOCATION_ID_TAG);
-        self.machines.iter().find_map(|(key, facts)| {
-            let journal = facts.journal.as_ref().ok()?;
+        self.named.iter().find_map(|owner| {
+            let journal = owner.journal.as_ref().ok()?;
             let allocation = journal.allocation.as_ref();
             let by_host = allocation.is_some_and(|allocation| allocation.hosts.contains(&host.id));
             let by_tag = allocation.is_some_and(|allocation| tag.is_some_and(|tag| tag == allocation.id.as_str()));
             let by_launch = journal.launch.as_ref().is_some_and(|launch| launch.host.as_ref() == Some(&host.id));
-            (by_host || by_tag || by_launch).then(|| (key, allocation.map(|allocation| allocation.phase)))
+            (by_host || by_tag || by_launch).then(|| (owner, allocation.map(|allocation| allocation.phase)))
         })
     }
 
@@ -184,7 +219,7 @@ impl Books {
 
     fn row(&self, region: &str, host: &Host, orphan: bool, now: Timestamp) -> Row {
         let owner = self.owner(host);
-        let (whose, note) = self.judge(host, owner.and_then(|(_, phase)| phase), owner.is_some(), orphan);
+        let (whose, note) = self.judge(host, owner, orphan);
         let from = || host.tags.get(RETAINED_FROM_TAG).or_else(|| host.tags.get(MACHINE_NAME_TAG)).cloned();
         let age_seconds = host.allocated.map(|at| now.as_second().saturating_sub(at.as_second()).max(0));
         Row {
@@ -196,14 +231,14 @@ impl Books {
             instances: host.instances.iter().map(|instance| instance.id.to_string()).collect(),
             age_seconds,
             cluster: cluster_of(host).map(str::to_owned),
-            machine: owner.map(|(key, _)| key.to_string()).or_else(from),
+            machine: owner.map(|(owner, _)| owner.name.clone()).or_else(from),
             proof: if whose == Whose::Nobody { self.proof(host, age_seconds) } else { Vec::new() },
             whose,
             note,
         }
     }
 
-    fn judge(&self, host: &Host, phase: Option<Phase>, owned: bool, orphan: bool) -> (Whose, String) {
+    fn judge(&self, host: &Host, owner: Option<(&Owner, Option<Phase>)>, orphan: bool) -> (Whose, String) {
         let tag = |key: &str| host.tags.get(key).map(String::as_str);
         if tag(RETAINED_TAG) == Some("true") {
             return (Whose::Retained, "left behind, because autoRelease was false".to_owned());
@@ -212,11 +247,11 @@ impl Books {
             // Of a cluster that is kept here, and no machine here names it: it may have been lost on the way here.
             Some(other)
                 if other != self.management
-                    && !owned
+                    && owner.is_none()
                     && cluster_of(host).is_some_and(|c| self.clusters.contains(c)) =>
             {
                 let note = format!(
-                    "no machine names it, and it names the management cluster {other}, but its cluster is kept here"
+                    "nobody here names it, and it names the management cluster {other}, but its cluster is kept here"
                 );
                 return (Whose::Doubtful, note);
             }
@@ -225,12 +260,19 @@ impl Books {
             }
             _ => {}
         }
-        if owned {
+        if let Some((owner, phase)) = owner {
+            let word = owner.word;
+            // A tenant may write whatever it likes on its claim; the tags are ours.
+            let other = tag(MACHINE_NAME_TAG).filter(|tag| word == CLAIM && *tag != owner.name);
+            if let Some(other) = other {
+                let note = format!("the journal of {} names it, but by its tags it is that of {other}", owner.name);
+                return (Whose::Doubtful, note);
+            }
             let words = phase.map_or("launch", Phase::as_str);
             return match phase {
-                Some(Phase::Releasing) => (Whose::Leaving, "its machine is giving it back".to_owned()),
+                Some(Phase::Releasing) => (Whose::Leaving, format!("its {word} is giving it back")),
                 Some(Phase::Released | Phase::Retained | Phase::Abandoned) => {
-                    (Whose::Doubtful, format!("the journal of its machine says {words}, and it is still paid for"))
+                    (Whose::Doubtful, format!("the journal of its {word} says {words}, and it is still paid for"))
                 }
                 _ if host.instances.is_empty() => (Whose::Idle, "nothing runs on it".to_owned()),
                 _ => (Whose::Machine, "in use".to_owned()),
@@ -265,10 +307,12 @@ impl Books {
 
     fn proof(&self, host: &Host, age_seconds: Option<i64>) -> Vec<String> {
         let id = host.tags.get(ALLOCATION_ID_TAG).map(String::as_str).unwrap_or_default();
-        let all = self.machines.len();
+        let (machines, claims) = self.looked_at;
         vec![
             format!("its tag {MANAGEMENT_CLUSTER_TAG} is this management cluster's: {}", self.management),
-            format!("none of the {all} AWSMachines of all namespaces names it or its allocation {id}"),
+            format!(
+                "none of the {machines} AWSMachines and {claims} claims of all namespaces names it or its allocation {id}"
+            ),
             "EC2 shows no instance on it".to_owned(),
             format!(
                 "it was allocated {} ago, longer than the {} minutes after which a machine must show it",

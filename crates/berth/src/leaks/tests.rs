@@ -1,5 +1,5 @@
 use api::names::hosts::{ALLOCATION_ID_TAG, MANAGEMENT_CLUSTER_TAG, RETAINED_FROM_TAG, RETAINED_TAG};
-use api::raw::AWSMachine;
+use api::raw::{AWSMachine, HostClaim};
 use aws::port::{HostState, HostedInstance};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -50,10 +50,14 @@ fn used(mut host: Host) -> Host {
 }
 
 fn machine(name: &str, id: &str, phase: &str, hosts: &[&Host]) -> AWSMachine {
+    with(name, &journal(id, phase, hosts))
+}
+
+fn journal(id: &str, phase: &str, hosts: &[&Host]) -> String {
     let hosts: Vec<String> = hosts.iter().map(|host| host.id.to_string()).collect();
     let journal = json!({"v": 1, "id": id, "epoch": 1, "token": format!("dh-{id}-1"), "az": "us-west-2a",
         "subnet": "subnet-0a0a0a0a", "type": "m5.metal", "qty": 1, "phase": phase, "hosts": hosts, "at": "2026-01-02T09:00:00Z"});
-    with(name, &journal.to_string())
+    journal.to_string()
 }
 
 fn with(name: &str, journal: &str) -> AWSMachine {
@@ -63,6 +67,22 @@ fn with(name: &str, journal: &str) -> AWSMachine {
         "spec": {"instanceType": "m5.metal"},
     });
     serde_json::from_value(wire).unwrap()
+}
+
+/// A claim of a kind whose journal says this.
+fn claim(name: &str, kind: &str, journal: &str) -> HostClaim {
+    let wire: Value = json!({
+        "metadata": {"namespace": "team-a", "name": name, "uid": format!("uid-of-{name}"), "annotations": {
+            "hosts.berth.dev/allocation": journal, "hosts.berth.dev/scope": "{\"region\":\"us-west-2\"}"}},
+        "spec": {"poweredOn": true, "kind": kind},
+    });
+    serde_json::from_value(wire).unwrap()
+}
+
+/// The same host, allocated for a claim.
+fn claimed(mut host: Host, name: &str) -> Host {
+    host.tags.insert("MachineName".to_owned(), format!("team-a/HostClaim/{name}"));
+    host
 }
 
 fn paused(name: &str) -> api::views::Cluster {
@@ -91,7 +111,7 @@ fn account() -> (Books, Vec<Host>) {
     ];
     let (lost, young) = (host(6, Some("allocation-6"), OLD), host(7, Some("allocation-7"), "2026-01-02T11:30:00Z"));
     let busy = used(host(8, Some("allocation-8"), OLD));
-    (Books::of(machines, &[], HERE), vec![runs, empty, leaves, retained, foreign, lost, young, busy])
+    (Books::of(machines, Vec::new(), &[], HERE), vec![runs, empty, leaves, retained, foreign, lost, young, busy])
 }
 
 fn whose(books: &Books, host: &Host) -> (Whose, String) {
@@ -105,7 +125,7 @@ fn a_host_of_a_cluster_that_is_kept_here_is_listed_although_it_names_another_kee
     lost.tags.insert(MANAGEMENT_CLUSTER_TAG.to_owned(), "another".to_owned());
     let mut kept = paused("prod");
     kept.spec.paused = false;
-    let books = |machines| Books::of(machines, std::slice::from_ref(&kept), HERE);
+    let books = |machines| Books::of(machines, Vec::new(), std::slice::from_ref(&kept), HERE);
     let (found, note) = whose(&books(Vec::new()), &lost);
     assert_eq!(found, Whose::Doubtful, "{note}");
     assert!(note.contains("another"), "{note}");
@@ -125,23 +145,60 @@ fn every_host_is_told_whose_it_is() {
 #[test]
 fn a_leak_must_be_proven() {
     let lost = host(6, Some("allocation-6"), OLD);
-    let proven = Books::of(Vec::new(), &[], HERE);
+    let proven = Books::of(Vec::new(), Vec::new(), &[], HERE);
     assert_eq!(whose(&proven, &lost).0, Whose::Nobody);
-    let torn = Books::of(vec![with("torn", "{")], &[], HERE);
+    let torn = Books::of(vec![with("torn", "{")], Vec::new(), &[], HERE);
     let (found, note) = whose(&torn, &lost);
     assert!(found == Whose::Doubtful && note.contains("team-a/torn"), "{note}");
-    let moving = Books::of(Vec::new(), &[paused("prod")], HERE);
+    let moving = Books::of(Vec::new(), Vec::new(), &[paused("prod")], HERE);
     let (found, note) = whose(&moving, &lost);
     assert!(found == Whose::Doubtful && note.contains("Cluster prod is paused"), "{note}");
-    assert_eq!(whose(&Books::of(Vec::new(), &[paused("other")], HERE), &lost).0, Whose::Nobody);
+    assert_eq!(whose(&Books::of(Vec::new(), Vec::new(), &[paused("other")], HERE), &lost).0, Whose::Nobody);
     let reserved = Host { reservation: Some("hr-1".to_owned()), ..lost.clone() };
     assert_eq!(whose(&proven, &reserved).0, Whose::Doubtful);
     let mut untagged = lost.clone();
     untagged.tags.remove(MANAGEMENT_CLUSTER_TAG);
     let (found, note) = whose(&proven, &untagged);
     assert!(found == Whose::Doubtful && note.contains(MANAGEMENT_CLUSTER_TAG), "{note}");
-    let over = Books::of(vec![machine("m", "allocation-6", "Released", &[])], &[], HERE);
+    let over = Books::of(vec![machine("m", "allocation-6", "Released", &[])], Vec::new(), &[], HERE);
     assert_eq!(whose(&over, &lost).0, Whose::Doubtful, "its machine must say what became of it");
+}
+
+#[test]
+fn a_host_that_a_claim_names_is_no_leak() {
+    let (runs, empty) = (
+        claimed(used(host(9, Some("allocation-9"), OLD)), "web-0"),
+        claimed(host(10, Some("allocation-10"), OLD), "web-1"),
+    );
+    let left = claimed(host(11, Some("allocation-11"), OLD), "gone");
+    let alone = Books::of(Vec::new(), Vec::new(), &[], HERE);
+    assert_eq!(whose(&alone, &empty).0, Whose::Nobody, "its claim is not there");
+    let (first, second) = (journal("allocation-9", "Allocated", &[&runs]), journal("allocation-10", "Intended", &[]));
+    let claims = vec![claim("web-0", "aws-dedicated-host", &first), claim("web-1", "aws-dedicated-host", &second)];
+    let books = Books::of(Vec::new(), claims, &[], HERE);
+    let rows = books.rows("us-west-2", &[runs.clone(), empty.clone(), left.clone()], now());
+    let told: Vec<_> = rows.iter().map(|row| (row.whose, row.machine.as_deref().unwrap())).collect();
+    assert_eq!(
+        told,
+        [
+            (Whose::Machine, "team-a/HostClaim/web-0"),
+            (Whose::Idle, "team-a/HostClaim/web-1"),
+            (Whose::Nobody, "team-a/HostClaim/gone")
+        ]
+    );
+    assert!(rows[2].proof.iter().any(|line| line.contains("none of the 0 AWSMachines and 2 claims")), "{:?}", rows[2]);
+    assert_eq!(books.regions.iter().map(ToString::to_string).collect::<Vec<_>>(), ["us-west-2"]);
+    // A claim of another kind owns nothing here, whatever its tenant wrote on it.
+    let other = Books::of(Vec::new(), vec![claim("web-1", "cloudstack-vm", &second)], &[], HERE);
+    assert_eq!(whose(&other, &empty).0, Whose::Nobody);
+    // Nor does a tenant hide what was allocated for somebody else.
+    let thief = journal("allocation-11", "Allocated", &[&left]);
+    let (found, note) =
+        whose(&Books::of(Vec::new(), vec![claim("thief", "aws-dedicated-host", &thief)], &[], HERE), &left);
+    assert!(found == Whose::Doubtful && note.contains("HostClaim/thief") && note.contains("HostClaim/gone"), "{note}");
+    let torn = Books::of(Vec::new(), vec![claim("torn", "aws-dedicated-host", "{")], &[], HERE);
+    let (found, note) = whose(&torn, &left);
+    assert!(found == Whose::Doubtful && note.contains("team-a/HostClaim/torn"), "{note}");
 }
 
 #[test]

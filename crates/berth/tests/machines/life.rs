@@ -33,6 +33,8 @@ fn one_cluster_runs_on_three_kinds_of_machines_and_leaves_nothing_behind() {
         ] {
             assert!(drawn.contains(part), "{part} is missing in\n{drawn}");
         }
+        let leaks = world.leaks();
+        assert!(leaks.starts_with("no leaks"), "the dedicated host is its claim's:\n{leaks}");
         older(world).await;
         scaled(world).await;
         replaced(world).await;

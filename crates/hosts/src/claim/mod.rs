@@ -24,6 +24,7 @@ mod wish;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::key::ObjectKey;
 use api::names::hosts::MACHINE_NAME_TAG;
 use aws::cloud::Cloud;
 use aws::port::Tags;
@@ -56,6 +57,12 @@ pub fn pace(tries: u32) -> Duration {
 /// How the tag that names a Machine names a claim. No Machine has such a name.
 pub(crate) fn owner_name(claim: &str) -> String {
     format!("{GROUP}/{claim}")
+}
+
+/// How the tag that names the owner of a resource names a claim, with its namespace.
+#[must_use]
+pub fn tagged(claim: &ObjectKey) -> String {
+    format!("{}/{}", claim.namespace().unwrap_or_default(), owner_name(claim.name()))
 }
 
 /// Whether a resource was made for a claim.

@@ -112,7 +112,7 @@ fn host(id: &str, state: HostState) -> Host {
 }
 
 /// What says that something is the machine's.
-fn own_tags() -> aws::port::Tags {
+fn own_tags() -> Tags {
     let id = sample::allocation().id.to_string();
     let all = [(ALLOCATION_ID_TAG, id.as_str()), (MACHINE_NAME_TAG, "n/m"), (MANAGEMENT_CLUSTER_TAG, "here")];
     all.map(|(key, value)| (key.to_owned(), value.to_owned())).into()

@@ -275,6 +275,7 @@ fn words(step: &Step) -> Option<String> {
         Step::Release { hosts } => format!("gives back {}", all(&mut hosts.iter().map(ToString::to_string))),
         Step::Retain { host, .. } => format!("leaves {host} to its owner"),
         Step::Retag { resources, .. } => format!("sets the tags of {}", list(resources)),
+        Step::Share { host, .. } => format!("says on {host} that the cluster uses it"),
         Step::SetGroups { interface, .. } => format!("sets the security groups of {interface}"),
         Step::SetMetadata { instance, .. } => format!("sets how {instance} reaches its metadata"),
         Step::Power { instance, on } => format!("{} {instance}", if *on { "starts" } else { "stops" }),
