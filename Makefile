@@ -92,10 +92,10 @@ foreign: ## cross our EC2 and CloudStack code with other people's clients and si
 	@hack/foreign-cloudstack python
 	@hack/foreign-cloudstack go
 
-# The whole workspace, so that every program is built of the same dependencies.
+# The whole workspace with the features that its tests ask for, so that `make test` finds what `make demo` built.
 bins:
 	@hack/need cargo
-	@cargo build --locked --workspace --bins
+	@cargo build --locked --workspace --bins --features aws/fuzz,claim-kind/contract
 
 clean: ## remove everything that was built
 	@rm -rf $(TARGET)/plane $(TARGET)/tools $(TARGET)/sandbox $(TARGET)/steps.tsv
