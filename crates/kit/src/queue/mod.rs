@@ -180,6 +180,14 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.busy
     }
 
+    /// For how long the key that has waited longest has been due; zero when none is.
+    #[must_use]
+    pub fn late(&self, now: Instant) -> Duration {
+        let lanes = [&self.urgent, &self.background].into_iter();
+        let first = lanes.filter_map(|lane| lane.first_key_value()).map(|((due, _), _)| *due).min();
+        first.map_or(Duration::ZERO, |due| now.saturating_duration_since(due))
+    }
+
     fn lane(&mut self, priority: Option<Priority>) -> &mut Lane<K> {
         match priority {
             Some(Priority::Urgent) => &mut self.urgent,

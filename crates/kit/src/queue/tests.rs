@@ -365,10 +365,22 @@ async fn a_paused_queue_gathers_and_hands_out_nothing() {
     work.pause();
     work.add_now(2, Priority::Urgent);
     assert!(tokio::time::timeout(Duration::from_secs(60), work.next()).await.is_err());
-    assert_eq!(work.depth(), Depth { waiting: 1, busy: 1 });
+    assert_eq!(work.depth(), Depth { waiting: 1, busy: 1, late: Duration::from_secs(60) });
     drop(turn);
     work.resume();
     assert_eq!(*work.next().await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lateness_is_told_of_what_is_due_and_of_nothing_else() {
+    let work = work();
+    work.add_after(1, Duration::from_secs(30), Priority::Background);
+    work.add_after(2, Duration::from_secs(10), Priority::Urgent);
+    assert_eq!(work.depth().late, Duration::ZERO);
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(work.depth().late, Duration::from_secs(2));
+    let turn = work.next().await;
+    assert_eq!((*turn, work.depth().late), (2, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,6 +37,8 @@ pub struct Depth {
     pub waiting: usize,
     /// Keys with a worker.
     pub busy: usize,
+    /// For how long the key that has waited longest has been due.
+    pub late: Duration,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Work<K> {
@@ -111,7 +113,7 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
     #[must_use]
     pub fn depth(&self) -> Depth {
         let state = self.state();
-        Depth { waiting: state.queue.len(), busy: state.queue.busy() }
+        Depth { waiting: state.queue.len(), busy: state.queue.busy(), late: state.queue.late(self.clock.instant()) }
     }
 
     fn done(&self, key: &K) {

@@ -38,6 +38,7 @@ pub struct Meter {
     failures: Family<Failure, Counter>,
     waiting: Family<Room, Gauge>,
     busy: Family<Room, Gauge>,
+    late: Family<Room, Gauge>,
     panics: Family<Room, Counter>,
 }
 
@@ -52,6 +53,7 @@ impl Meter {
             failures: Family::default(),
             waiting: Family::default(),
             busy: Family::default(),
+            late: Family::default(),
             panics: Family::default(),
         };
         metrics.register("room_passes", "Passes over one object, by how they ended", meter.passes.clone());
@@ -59,6 +61,7 @@ impl Meter {
         metrics.register("room_failures", "Passes that failed, by error class", meter.failures.clone());
         metrics.register("room_queue_waiting", "Objects waiting for a pass", meter.waiting.clone());
         metrics.register("room_queue_busy", "Objects being worked on", meter.busy.clone());
+        metrics.register("room_queue_late_seconds", "For how long an object has been due", meter.late.clone());
         metrics.register("room_panics", "Panics caught in a pass", meter.panics.clone());
         meter
     }
@@ -71,6 +74,7 @@ impl Meter {
     pub(super) fn queue(&self, room: &'static str, depth: &Depth) {
         self.waiting.get_or_create(&Room { room }).set(i64::try_from(depth.waiting).unwrap_or(i64::MAX));
         self.busy.get_or_create(&Room { room }).set(i64::try_from(depth.busy).unwrap_or(i64::MAX));
+        self.late.get_or_create(&Room { room }).set(i64::try_from(depth.late.as_secs()).unwrap_or(i64::MAX));
     }
 
     pub(super) fn failure(&self, room: &'static str, class: Class) {
