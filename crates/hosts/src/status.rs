@@ -163,17 +163,27 @@ fn steadily(before: Option<Verdict>, now: Verdict) -> Verdict {
 }
 
 fn ready(s: &Snapshot, thought: &Thought, all: &[Verdict], order: &[&'static str]) -> Verdict {
+    let find = |type_: &str| all.iter().find(|verdict| verdict.type_ == type_ && verdict.state != State::True);
+    let instance = find(INSTANCE_READY);
+    let says = |verdict: Option<&Verdict>, reason: Reason| verdict.is_some_and(|v| v.reason == reason.as_str());
     if s.machine.deleting {
-        let blocking =
-            all.iter().find(|verdict| verdict.type_ == DEDICATED_HOST_RELEASE && verdict.state != State::True);
-        let blocking = blocking.or_else(|| all.iter().find(|verdict| verdict.type_ == INSTANCE_READY));
+        let release = find(DEDICATED_HOST_RELEASE);
+        // A host waits for its instance: while that cannot be ended, this is what stands in the way, and not the wait.
+        let waits = thought.release.is_none() || says(release, Reason::WaitingForInstanceTermination);
+        let blocking = if waits && says(instance, Reason::DeletingFailed) { instance } else { release.or(instance) };
         let message = blocking.map(|verdict| format!("{}: {}", verdict.reason, verdict.message)).unwrap_or_default();
         return Verdict::no(READY, Reason::Deleting.as_str(), message);
     }
     if let Some(invalid) = &thought.invalid {
         return Verdict::no(READY, Reason::InvalidSpec.as_str(), invalid.clone());
     }
-    summary(all, order)
+    // An instance that is only on its way waits for its host: what keeps the host back is what people must know.
+    let mut order = order.to_vec();
+    if says(instance, Reason::InstanceProvisionStarted) && find(DEDICATED_HOST_READY).is_some() {
+        order.retain(|type_| *type_ != INSTANCE_READY);
+        order.push(INSTANCE_READY);
+    }
+    summary(all, &order)
 }
 
 /// The event that tells of a transition; most are told by who carried out a step.

@@ -37,6 +37,8 @@ async fn allocations_that_are_refused_are_told_by_class_and_tried_at_its_pace() 
         assert_eq!(site.paid().len(), 0, "{code}");
         let told = condition(&server, "m", "DedicatedHostReady");
         assert!(told.1 == wanted, "{code}: no flicker, {told:?}");
+        let (_, summed, message) = condition(&server, "m", "Ready");
+        assert!(summed == wanted && message.contains(&told.2), "{code}: {summed}: {message}");
         let tokens: std::collections::BTreeSet<String> = site
             .ec2
             .log()
@@ -51,6 +53,36 @@ async fn allocations_that_are_refused_are_told_by_class_and_tried_at_its_pace() 
         assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{code}: heals by itself");
         assert_eq!((site.paid().len(), site.alive().len()), (1, 1), "{code}");
         site.check(&[&server]).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_denied_while_a_machine_goes_is_what_ready_names() {
+    for (operation, type_, wanted) in [
+        ("TerminateInstances", "InstanceReady", "DeletingFailed"),
+        ("ReleaseHosts", "DedicatedHostRelease", "DedicatedHostReleaseFailed"),
+    ] {
+        let (server, site) = world();
+        add(&server, dynamic(&site, "m"));
+        let _process = site.start(&server, site.config());
+        assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{operation}");
+        site.ec2.script(Fault::deny(operation));
+        assert!(server.delete(MACHINES, NS, "m"));
+        let failed = |s: &sim::server::Server| reason(s, "m", type_) == wanted;
+        assert!(server.wait_until(LIMIT, failed).await, "{operation}: {:?}", server.get(MACHINES, NS, "m"));
+        for _ in 0..2 {
+            let (status, reason, message) = condition(&server, "m", "Ready");
+            assert_eq!((status.as_str(), reason.as_str()), ("False", "Deleting"), "{operation}");
+            assert!(message.starts_with(wanted) && message.contains(operation), "{operation}: {message}");
+            pass(3_600).await;
+        }
+        assert!(failed(&server), "{operation}: no flicker");
+        let tried = site.ec2.calls(operation);
+        assert!((2..=30).contains(&tried), "{operation}: {tried} tries in two hours");
+        assert_eq!(site.paid().len(), 1, "{operation}");
+        site.ec2.clear_script();
+        assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await, "{operation}: heals by itself");
+        assert_eq!((site.paid().len(), site.alive().len()), (0, 0), "{operation}");
     }
 }
 
