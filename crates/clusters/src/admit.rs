@@ -22,7 +22,7 @@ use kit::admission::{Admission, Answer, Duty, FieldError, Operation, Review, Ver
 use kube::Resource;
 
 pub(crate) use datacenter::url_host;
-pub use defaults::{default_cluster, default_datacenter};
+pub use defaults::{default_changed_cluster, default_cluster, default_datacenter};
 
 use crate::version::Minor;
 
@@ -57,9 +57,11 @@ pub fn register(admission: Admission, terms: impl Fn() -> Option<Terms> + Clone 
     let (clusters, datacenters) = (runs(&terms), runs(&terms));
     let (zones, machines) = (runs(&terms), runs(&terms));
     admission
-        .mutate(CLUSTER_DEFAULTS.path, move |_: &Review<Cluster>, cluster: &mut Cluster| {
-            if clusters() {
-                default_cluster(&mut cluster.spec);
+        .mutate(CLUSTER_DEFAULTS.path, move |review: &Review<Cluster>, cluster: &mut Cluster| {
+            match review.old.as_ref().filter(|_| review.operation == Operation::Update) {
+                _ if !clusters() => {}
+                Some(old) => default_changed_cluster(&old.spec, &mut cluster.spec),
+                None => default_cluster(&mut cluster.spec),
             }
         })
         .mutate(
@@ -120,6 +122,12 @@ impl From<Judgement> for Answer {
 /// Judges a Cluster that is created, or changed when there is an old one.
 #[must_use]
 pub fn judge_cluster(new: &Cluster, old: Option<&Cluster>, terms: &Terms) -> Judgement {
+    // What was stored before anybody defaulted it is filled in with the first write, whoever writes whatever.
+    let filled = old.cloned().map(|mut old| {
+        default_cluster(&mut old.spec);
+        old
+    });
+    let old = filled.as_ref();
     if old.is_some_and(|old| old.spec == new.spec) {
         return Judgement::default();
     }
@@ -142,14 +150,17 @@ pub fn judge_cluster(new: &Cluster, old: Option<&Cluster>, terms: &Terms) -> Jud
 /// Judges a CloudStackDatacenterConfig that is created, or changed when there is an old one.
 #[must_use]
 pub fn judge_datacenter(new: &CloudStackDatacenterConfig, old: Option<&CloudStackDatacenterConfig>) -> Judgement {
-    if old.is_some_and(|old| old.spec == new.spec) {
+    // Objects that were stored before anybody defaulted them have their zones in the older fields.
+    let before = old.map(|old| {
+        let mut spec = old.spec.clone();
+        default_datacenter(&mut spec);
+        spec
+    });
+    if before.as_ref() == Some(&new.spec) {
         return Judgement::default();
     }
     let mut errors = datacenter::faults(&new.spec);
-    if let Some(old) = old.filter(|old| !is_paused(&old.metadata)) {
-        // Objects that were stored before anybody defaulted them have their zones in the older fields.
-        let mut before = old.spec.clone();
-        default_datacenter(&mut before);
+    if let Some(before) = before.filter(|_| old.is_some_and(|old| !is_paused(&old.metadata))) {
         errors.extend(datacenter::change_faults(&before, &new.spec));
     }
     Judgement { errors, ..Judgement::default() }

@@ -76,12 +76,17 @@ pub(crate) fn url_host(text: &str) -> Option<&str> {
     }
     let authority = rest.split(['/', '?', '#']).next()?;
     let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split_once(']')?.0,
-        None => authority.split_once(':').map_or(authority, |(host, _)| host),
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let port = match port.strip_prefix(':') {
+        Some("") => true,
+        Some(digits) => digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u16>().is_ok_and(|port| port != 0),
+        None => port.is_empty(),
     };
     let odd = |c: char| c.is_whitespace() || c.is_control();
-    (!host.is_empty() && !text.contains(odd)).then_some(host)
+    (port && !host.is_empty() && !text.contains(odd)).then_some(host)
 }
 
 fn is_http_url(text: &str) -> bool {

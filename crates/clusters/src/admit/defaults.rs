@@ -11,11 +11,30 @@ const GLOBAL_CREDENTIALS: &str = "global";
 /// What the names of zones that were written in the older way start with; their number follows.
 pub(super) const LEGACY_ZONE: &str = "default-az-";
 
+/// Names of the network plugin in the older way.
+fn is_cilium(name: &str) -> bool {
+    matches!(name, "cilium" | "cilium-enterprise")
+}
+
+/// Fills in a Cluster that is changed. A file that names its network plugin in the older way names it anew whenever it is
+/// applied client-side, beside what was stored for it; that is no second choice.
+pub fn default_changed_cluster(old: &ClusterSpec, spec: &mut ClusterSpec) {
+    if let (Some(before), Some(network)) = (&old.cluster_network, &mut spec.cluster_network)
+        && before.cni.is_empty()
+        && is_cilium(&network.cni)
+        && network.cni_config == before.cni_config
+        && network.cni_config.as_ref().is_some_and(|config| config.cilium.is_some())
+    {
+        network.cni.clear();
+    }
+    default_cluster(spec);
+}
+
 /// Fills in a Cluster.
 pub fn default_cluster(spec: &mut ClusterSpec) {
     if let Some(network) = &mut spec.cluster_network
         && network.cni_config.is_none()
-        && matches!(network.cni.as_str(), "cilium" | "cilium-enterprise")
+        && is_cilium(&network.cni)
     {
         network.cni.clear();
         network.cni_config = Some(CniConfig { cilium: Some(Cilium::default()), kindnetd: None });

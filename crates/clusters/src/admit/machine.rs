@@ -124,23 +124,31 @@ fn symlink_faults(path: &FieldPath, symlinks: &BTreeMap<String, String>) -> Vec<
     for (link, target) in symlinks {
         let at = path.key(link);
         let mut told = BTreeSet::new();
-        let problems = [path_problem(link), path_problem(target)].into_iter().flatten();
+        // The root itself is told as what it is.
+        let problems = [path_problem(link).filter(|_| link != "/"), path_problem(target)].into_iter().flatten();
         for problem in problems.filter(|problem| told.insert(*problem)) {
             errors.push(FieldError::with(at.clone(), FaultKind::Invalid, problem));
         }
-        if link == target {
+        let (from, to) = (plain_path(link), plain_path(target));
+        if from == to {
             errors.push(FieldError::with(at.clone(), FaultKind::Invalid, "must differ from its target"));
         }
-        if SYSTEM.contains(&link.as_str()) {
+        if SYSTEM.contains(&from.as_str()) {
             errors.push(FieldError::forbidden(at, "system directory"));
         }
     }
     errors
 }
 
+/// A path without the parts that lead nowhere: a directory has many spellings.
+fn plain_path(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    format!("/{}", parts.join("/"))
+}
+
 fn path_problem(path: &str) -> Option<&'static str> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
-    if path != "/" && (!path.starts_with('/') || path.ends_with('/')) {
+    if !path.starts_with('/') || path.ends_with('/') {
         Some("must start and not end with /")
     } else if !path.bytes().all(plain) {
         Some("illegal character")

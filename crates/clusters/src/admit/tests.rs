@@ -6,6 +6,7 @@ mod rules;
 
 use super::*;
 use crate::version::Minor;
+use api::own::anywhere::ClusterSpec;
 use kit::field::FaultKind;
 use parts::{datacenter, machine, zone};
 use proptest::prelude::*;
@@ -195,6 +196,18 @@ fn a_write_that_leaves_the_spec_alone_is_admitted_whatever_it_holds() {
     finalized.metadata.finalizers = Some(vec!["x".into()]);
     assert_eq!(judge_cluster(&finalized, Some(&bad), &Terms::default()), Judgement::default());
     assert!(cluster_problem(&bad, &Terms::default()).unwrap().contains("must be at least 1"));
+    // The first write of one that nobody defaulted fills it in as well; its owner changed nothing.
+    let groups = json!([merged(group(), &json!({"name": null, "count": null, "kubernetesVersion": "1.30"}))]);
+    let spec = merged(cluster_spec(), &plane(json!({"count": 0})));
+    let old = cluster("prod", merged(spec, &json!({"workerNodeGroupConfigurations": groups})));
+    let mut new = old.clone();
+    default_cluster(&mut new.spec);
+    assert_ne!(new.spec, old.spec);
+    assert_eq!(judge_cluster(&new, Some(&old), &Terms::default()), Judgement::default());
+    // A group without a name is the same group once it has one.
+    new.spec.worker_node_group_configurations[0].kubernetes_version = "1.29".into();
+    let step = (at_group("kubernetesVersion"), "only one minor at a time, no downgrade".to_owned());
+    assert!(told(&judge_cluster(&new, Some(&old), &Terms::default())).contains(&step));
 }
 
 #[test]
@@ -239,6 +252,37 @@ fn defaults_fill_in_what_is_absent_and_nothing_else() {
         let once = spec.clone();
         default_cluster(&mut spec);
         assert_eq!(spec, once);
+    }
+}
+
+/// A client that merges sends what its file says beside what is stored: the same file again is no change.
+#[test]
+fn the_older_name_of_the_plugin_may_be_applied_again_and_is_no_second_choice() {
+    let filled = |patch: Value| -> ClusterSpec {
+        let mut spec = serde_json::from_value(merged(cluster_spec(), &patch)).unwrap();
+        default_cluster(&mut spec);
+        spec
+    };
+    let old = filled(network(json!({"cniConfig": null, "cni": "cilium"})));
+    for name in ["cilium", "cilium-enterprise"] {
+        let mut again = old.clone();
+        again.cluster_network.as_mut().unwrap().cni = name.into();
+        default_changed_cluster(&old, &mut again);
+        assert_eq!(again, old, "{name}");
+    }
+    for (id, patch) in [
+        ("another choice", network(json!({"cni": "cilium", "cniConfig": {"cilium": {"skipUpgrade": true}}}))),
+        ("another plugin", network(json!({"cni": "calico"}))),
+    ] {
+        let (mut both, as_sent) = (filled(patch.clone()), filled(patch));
+        default_changed_cluster(&old, &mut both);
+        assert_eq!(both, as_sent, "{id}");
+        let judged = judge_cluster(
+            &Cluster { spec: both, ..cluster("prod", cluster_spec()) },
+            Some(&Cluster { spec: old.clone(), ..cluster("prod", cluster_spec()) }),
+            &Terms::default(),
+        );
+        assert_eq!(told(&judged), wanted(&[("spec.clusterNetwork.cni", "use cniConfig only")]), "{id}");
     }
 }
 

@@ -66,6 +66,16 @@ fn every_rule_of_a_datacenter_has_its_field_and_message() {
             patched(json!({"managementApiEndpoint": "https:///x"})),
             vec![(format!("{az}.managementApiEndpoint"), "not an http(s) URL")],
         ),
+        (
+            "DC4",
+            patched(json!({"managementApiEndpoint": "https://cs.example:80800/client/api"})),
+            vec![(format!("{az}.managementApiEndpoint"), "not an http(s) URL")],
+        ),
+        (
+            "DC4",
+            patched(json!({"managementApiEndpoint": "http://[fd00::1]8080/client/api"})),
+            vec![(format!("{az}.managementApiEndpoint"), "not an http(s) URL")],
+        ),
         ("DC4", patched(json!({"managementApiEndpoint": "http://[fd00::1]:8080/client/api"})), vec![]),
         ("DC5", patched(json!({"zone": {"name": null}})), vec![(format!("{az}.zone"), "set id or name")]),
         (
@@ -128,6 +138,19 @@ fn zones_come_and_go_but_never_change() {
     }
 }
 
+/// The first write of an object that nobody defaulted fills it in: that is no change of its owner.
+#[test]
+fn a_write_that_leaves_an_old_datacenter_alone_is_admitted_whatever_it_holds() {
+    let legacy = json!({"domain": "d1", "managementApiEndpoint": "nowhere", "zones": [{"name": "z", "network": {}}]});
+    let old = CloudStackDatacenterConfig::new("dc", serde_json::from_value(legacy).unwrap());
+    let mut new = old.clone();
+    default_datacenter(&mut new.spec);
+    assert_eq!(judge_datacenter(&new, Some(&old)), Judgement::default());
+    assert_eq!(judge_datacenter(&new, None).errors.len(), 2);
+    new.spec.availability_zones[0].account = "a".into();
+    assert_eq!(judge_datacenter(&new, Some(&old)).errors.len(), 3, "what is wrong, and that zones never change");
+}
+
 pub(super) fn machine_spec() -> Value {
     json!({"template": {"name": "ubuntu-1.31"}, "computeOffering": {"name": "large"},
         "users": [{"name": "capc", "sshAuthorizedKeys": [KEY]}]})
@@ -180,6 +203,10 @@ fn every_rule_of_a_machine_configuration_has_its_field_and_message() {
         ("MC4", link("/var/../x", "/data"), vec![("spec.symlinks[/var/../x]", "must not hold ..")]),
         ("MC4", link("/var", "/var"), vec![("spec.symlinks[/var]", "must differ from its target")]),
         ("MC4", link("/", "/data"), vec![("spec.symlinks[/]", "system directory")]),
+        ("MC4", link("//etc", "/data"), vec![("spec.symlinks[//etc]", "system directory")]),
+        ("MC4", link("/./usr/.", "/data"), vec![("spec.symlinks[/./usr/.]", "system directory")]),
+        ("MC4", link("/var", "/"), vec![("spec.symlinks[/var]", slash)]),
+        ("MC4", link("/var", "//var"), vec![("spec.symlinks[/var]", "must differ from its target")]),
         ("MC5", users(json!([])), vec![("spec.users", "at least one user")]),
         ("MC5", users(json!([{"name": "", "sshAuthorizedKeys": [KEY]}])), vec![("spec.users[0].name", "required")]),
         (
