@@ -263,9 +263,10 @@ fn allocated(s: &Snapshot, allocation: &Allocation) -> ControlFlow<Thought, Host
         return Break(give_back(s, allocation, Cause::Refused, &message));
     }
     let since = own.iter().filter_map(|host| host.allocated).max().unwrap_or(allocation.at).max(allocation.at);
-    let ready = own.iter().any(|host| host.state != HostState::Pending);
+    // One that holds somebody else's instance is not empty, and cannot be given back either.
+    let idle = own.iter().any(|host| host.state != HostState::Pending && host.instances.is_empty());
     if let Some(limit) = s.config.idle_host_timeout
-        && ready
+        && idle
         && !young
         && s.is_older(since, limit)
         && launch_is_settled(s)

@@ -7,7 +7,7 @@ use sim::ec2::world::host::HostState;
 use sim::ec2::world::instance::InstanceState;
 use sim::server::Server;
 
-use crate::others::instance;
+use crate::others::{instance, instance_of};
 use crate::site::*;
 
 /// A machine with so many hosts, none of which is ready before a minute has passed.
@@ -44,6 +44,72 @@ async fn a_spare_host_stands_in_for_one_that_is_taken_or_fails_before_the_launch
         assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
         assert_eq!((site.paid().len(), site.alive().len()), (0, 0), "taken {taken}");
     }
+}
+
+/// A machine whose hosts take one instance each, and which sees EC2 as it was a minute ago: meanwhile somebody else has
+/// launched on the first of them. Answers the hosts and the guest.
+async fn outrun(site: &Site, server: &Server, quantity: u32) -> (Vec<String>, String) {
+    site.ec2.settings(|settings| settings.delays.allocate = Duration::from_secs(60));
+    add(server, machine(site, "m", "m5.metal", json!({"dynamicHostAllocation": {"quantity": quantity}})));
+    let process = site.start(server, site.config());
+    assert!(server.wait_until(LIMIT, |s| phase(s, "m") == "Allocated").await, "{:?}", server.get(MACHINES, NS, "m"));
+    drop(process);
+    pass(300).await;
+    let hosts = hosts_of(server, "m");
+    let guest = instance_of(site, server, "m5.metal", Some(&hosts[0]), &json!({})).await;
+    site.ec2.settings(|settings| settings.lag = Duration::from_secs(60));
+    (hosts, guest)
+}
+
+fn refused(site: &Site) -> usize {
+    site.ec2.log().iter().filter(|entry| entry.code == "InsufficientCapacityOnHost").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_on_which_somebody_else_was_faster_is_told_of_and_kept_for_its_machine() {
+    let (server, site) = world();
+    let (hosts, guest) = outrun(&site, &server, 1).await;
+    let _process = site.start(&server, site.config());
+    let told = |s: &Server| {
+        let (_, reason, message) = condition(s, "m", "DedicatedHostReady");
+        reason == "HostMismatch" && message.contains(&hosts[0]) && message.contains(&guest)
+    };
+    assert!(server.wait_until(LIMIT, told).await, "{:?}", server.get(MACHINES, NS, "m"));
+    assert!(refused(&site) >= 1, "it was tried");
+    let tried = refused(&site);
+    // Longer than a host may stand empty: this one does not.
+    pass(2 * 3_600).await;
+    assert!(told(&server), "{:?}", server.get(MACHINES, NS, "m"));
+    assert_eq!(reason(&server, "m", "InstanceReady"), "InstanceProvisionFailed");
+    assert_eq!(reason(&server, "m", "Ready"), "InstanceProvisionFailed");
+    assert!(events(&server, "m").contains(&"DedicatedHostFailed".to_owned()), "{:?}", events(&server, "m"));
+    assert_eq!((refused(&site), site.ec2.calls("ReleaseHosts")), (tried, 0), "nothing more is tried in vain");
+    assert_eq!((site.ec2.calls("AllocateHosts"), site.alive()), (1, vec![guest.clone()]), "nor paid for twice");
+    site.check(&[&server]).unwrap();
+    assert!(site.ec2.set_instance_state(REGION, &guest, InstanceState::Terminated));
+    assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
+    assert_eq!((site.paid().len(), site.alive().len()), (1, 1));
+    assert!(server.delete(MACHINES, NS, "m"));
+    assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
+    assert_eq!((site.paid().len(), site.alive().len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_was_outrun_on_one_host_is_launched_on_its_next_one() {
+    let (server, site) = world();
+    let (hosts, guest) = outrun(&site, &server, 2).await;
+    let _process = site.start(&server, site.config());
+    assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
+    assert!(refused(&site) >= 1, "it was tried on the first");
+    let machine = server.get(MACHINES, NS, "m").unwrap();
+    assert_eq!(machine["status"]["dedicatedHost"]["id"], hosts[1].as_str(), "{machine}");
+    assert_eq!((site.ec2.calls("AllocateHosts"), site.alive().len()), (1, 2));
+    assert!(server.delete(MACHINES, NS, "m"));
+    assert!(server.wait_until(LIMIT, |s| reason(s, "m", "DedicatedHostRelease") == "HostOccupied").await);
+    assert!(server.wait_until(LIMIT, |_| site.alive() == [guest.clone()]).await, "it is not ours to end");
+    assert!(site.ec2.set_instance_state(REGION, &guest, InstanceState::Terminated));
+    assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
+    assert_eq!((site.paid().len(), site.alive().len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,11 +32,16 @@ pub async fn host(site: &Site, server: &Server) -> String {
 
 /// Somebody launches an instance with these tags.
 pub async fn instance(site: &Site, server: &Server, host: Option<&str>, tags: &Value) -> String {
+    instance_of(site, server, "m5.large", host, tags).await
+}
+
+/// Somebody launches an instance of a type with these tags.
+pub async fn instance_of(site: &Site, server: &Server, type_: &str, host: Option<&str>, tags: &Value) -> String {
     let request = RunInstance {
         token: "somebody".parse().unwrap(),
         dry_run: false,
         image: site.ec2.image(REGION, "x86_64").unwrap().parse().unwrap(),
-        instance_type: "m5.large".parse().unwrap(),
+        instance_type: type_.parse().unwrap(),
         subnet: site.ec2.subnet(REGION, ZONE, false).unwrap().parse().unwrap(),
         security_groups: vec![site.group("node").parse().unwrap(), site.group("lb").parse().unwrap()],
         public_ip: None,
