@@ -13,6 +13,7 @@ use kit::clock::Clock;
 use kit::http::Policy;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::acs::ask;
@@ -26,6 +27,11 @@ use crate::store::Store;
 
 /// How long one errand may take, with all its pages and attempts.
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long a region that was said to be there is not asked about again, by the same credentials.
+const REGION_HOLDS: Duration = Duration::from_secs(30 * 60);
+/// Regions that this is remembered of.
+const REGIONS: usize = 256;
 
 /// What nobody has begun yet.
 #[derive(Debug)]
@@ -75,6 +81,8 @@ pub struct Catalogue<C> {
     shelf: Mutex<Shelf<GroupKey>>,
     store: Option<Arc<Store>>,
     orders: mpsc::UnboundedSender<Order>,
+    /// Until when regions are known to be there, by whose credentials.
+    regions: Mutex<BTreeMap<(Region, Box<str>), Instant>>,
 }
 
 impl<C: Ways> Catalogue<C> {
@@ -91,7 +99,7 @@ impl<C: Ways> Catalogue<C> {
         let (orders, incoming) = mpsc::unbounded_channel();
         let shelf = Shelf::new(rules);
         let shelf = Mutex::new(if store.is_some() { shelf.recalling() } else { shelf });
-        let catalogue = Self { cloud, clock, rules, metrics, shelf, store, orders };
+        let catalogue = Self { cloud, clock, rules, metrics, shelf, store, orders, regions: Mutex::default() };
         (Arc::new(catalogue), incoming)
     }
 
@@ -179,7 +187,7 @@ impl<C: Ways> Catalogue<C> {
             (Order::Recall, Some(store)) => Done::Recalled(store.recall().await),
             (Order::Recall, None) => Done::Recalled(Vec::new()),
             (Order::Ask(errand, way, by), _) => {
-                let answer = self.ask(&errand, &way).await;
+                let answer = self.ask(&errand, &way, &by).await;
                 Done::Asked(errand, by, Box::new(answer))
             }
         }
@@ -192,10 +200,10 @@ impl<C: Ways> Catalogue<C> {
         }
     }
 
-    async fn ask(&self, errand: &Errand, way: &Way) -> Answer {
+    async fn ask(&self, errand: &Errand, way: &Way, by: &str) -> Answer {
         let (began, place) = (self.clock.instant(), errand.place());
         let answer = match (errand, way) {
-            (Errand::Fill(_), Way::Ec2(door)) => Answer::Types(timely(place, self.list(door)).await),
+            (Errand::Fill(_), Way::Ec2(door)) => Answer::Types(timely(place, self.list(door, by)).await),
             (Errand::Look(_, name), Way::Ec2(door)) => Answer::One(timely(place, self.look(door, name)).await),
             (Errand::Image(_, id), Way::Ec2(door)) => {
                 let known = timely(place, self.picture(door, id)).await;
@@ -252,8 +260,8 @@ impl<C: Ways> Catalogue<C> {
         }
     }
 
-    async fn list(&self, door: &Door) -> Result<TypeList, Refusal> {
-        self.check_region(door).await?;
+    async fn list(&self, door: &Door, by: &str) -> Result<TypeList, Refusal> {
+        self.check_region(door, by).await?;
         let list = self.call(door, |ec2| async move { ec2.describe_instance_types(&TypeQuery::All).await }).await?;
         if list.types.is_empty() {
             let message = format!("EC2 in {} lists no instance types", door.region);
@@ -285,9 +293,13 @@ impl<C: Ways> Catalogue<C> {
         Ok(images.first().map(|image| Picture { windows: is_windows(image), ..Picture::default() }))
     }
 
-    /// Asks whether a region exists, only where its name says nothing about that.
-    async fn check_region(&self, door: &Door) -> Result<(), Refusal> {
+    /// Asks whether a region exists, only where its name says nothing about that and nobody has said so lately.
+    async fn check_region(&self, door: &Door, by: &str) -> Result<(), Refusal> {
         if Partition::known(&door.region).is_some() || door.endpoints.is_set(Service::Ec2) {
+            return Ok(());
+        }
+        let known = (door.region.clone(), by.into());
+        if self.regions().get(&known).is_some_and(|until| self.clock.instant() < *until) {
             return Ok(());
         }
         let Ok(home) = Partition::of(&door.region).home().parse::<Region>() else { return Ok(()) };
@@ -299,8 +311,20 @@ impl<C: Ways> Catalogue<C> {
             Some(region) if region.opt_in == OptIn::NotOptedIn => {
                 refused(format!("the region {} is not enabled for the account", door.region))
             }
-            Some(_) => Ok(()),
+            Some(_) => {
+                let now = self.clock.instant();
+                let mut regions = self.regions();
+                regions.retain(|_, until| now < *until);
+                if regions.len() < REGIONS {
+                    regions.insert(known, now + REGION_HOLDS);
+                }
+                Ok(())
+            }
         }
+    }
+
+    fn regions(&self) -> MutexGuard<'_, BTreeMap<(Region, Box<str>), Instant>> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn call<T, F>(&self, door: &Door, ask: impl Fn(<C::Aws as Cloud>::Ec2) -> F) -> Result<T, Refusal>

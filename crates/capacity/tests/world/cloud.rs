@@ -64,6 +64,12 @@ impl Model {
         self.count(&format!("look {region}"))
     }
 
+    /// How often somebody asked which regions there are.
+    pub fn regions(&self) -> u32 {
+        let inside = self.0.lock().unwrap();
+        inside.calls.iter().filter(|(what, _)| what.starts_with("regions ")).map(|(_, count)| count).sum()
+    }
+
     pub fn calls(&self) -> u32 {
         self.0.lock().unwrap().calls.values().sum()
     }

@@ -405,6 +405,21 @@ async fn a_region_of_no_known_form_is_asked_about_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_region_that_is_there_is_not_asked_about_again_for_half_an_hour() {
+    let (server, cloud) = world();
+    cloud.down("xx-open-1", true);
+    server.put(in_region("a", "m5.xlarge", "xx-open-1")).unwrap();
+    let _process = running(&server, config(), cloud.clone());
+    tokio::time::sleep(Duration::from_secs(25 * 60)).await;
+    assert!(cloud.lists("xx-open-1") > 3, "{}", cloud.lists("xx-open-1"));
+    assert_eq!(cloud.regions(), 1);
+    tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+    assert_eq!(cloud.regions(), 2, "what was true then may have changed");
+    cloud.down("xx-open-1", false);
+    assert!(server.wait_until(Duration::from_secs(900), has(OPENSHIFT_SETS, OPENSHIFT, "a", "vCPU", "4")).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_table_serves_what_no_catalogue_knows() {
     let (server, cloud) = world();
     server.namespace("berth-system");
