@@ -227,6 +227,13 @@ pub struct DoctorOptions {
     /// Namespace Berth runs in
     #[arg(short, long, value_name = "NAME", default_value = "berth-system")]
     pub namespace: String,
+    /// Ask EC2 as well whether every identity of a cluster may look at what Berth looks at; for the operator's own identity
+    /// with your own AWS credentials
+    #[arg(long)]
+    pub aws: bool,
+    /// Address of a service, as ec2=URL or sts=URL; repeatable
+    #[arg(long, value_name = "SERVICE=URL", value_parser = crate::capacity::endpoint, requires = "aws")]
+    pub aws_endpoint: Vec<aws::place::Override>,
     #[command(flatten)]
     pub output: OutputOptions,
 }

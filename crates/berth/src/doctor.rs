@@ -1,5 +1,6 @@
 //! `berth doctor`: is everything Berth stands on in place, and if not, what puts it there?
 
+mod aws;
 mod checks;
 mod claims;
 mod hosts;
@@ -86,7 +87,11 @@ fn some(all: &[String]) -> String {
 pub async fn doctor(options: DoctorOptions) -> anyhow::Result<()> {
     let agent = concat!("berth-doctor/", env!("CARGO_PKG_VERSION"));
     let client = crate::connect(&options.cluster, agent).await?;
-    let checks = checks::all(&client, &options.namespace).await;
+    let mut checks = checks::all(&client, &options.namespace).await;
+    if options.aws {
+        let reach = aws::Reach::new(&options.aws_endpoint)?;
+        checks.extend(Box::pin(aws::rights(&client, &options.namespace, &reach)).await);
+    }
     let worst = checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok);
     let mut out = std::io::stdout();
     match options.output.output {
