@@ -9,14 +9,19 @@ use crate::snapshot::{Belongs, Snapshot};
 /// Kinds of which nobody may change an object once it is there.
 const TEMPLATES: [&str; 2] = ["CloudStackMachineTemplate", "KubeadmConfigTemplate"];
 
-/// Refuses a plan that changes a template, makes something of a cluster that is to be left alone, or lets a cluster go of
-/// which something is left.
+/// Refuses a plan that changes a template, makes something of a cluster that is to be left alone or says that it cannot be
+/// made, or lets a cluster go of which something is left.
 ///
 /// # Errors
 /// The rule that the plan breaks.
 pub fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
     let gate = gate(s);
+    // The status of one that is carried out already may be cleared beside what is set back.
+    let told = gate == Gate::Work && s.tells_failure();
     for (number, step) in plan.iter().enumerate() {
+        if told && matches!(step, Step::Apply { .. } | Step::Create { .. } | Step::Enter { .. }) {
+            return Err(Violation::new("nothing is made for a cluster that says it cannot be"));
+        }
         match step {
             Step::Apply { object, .. } => {
                 if !matches!(gate, Gate::Work | Gate::Converged) {

@@ -21,7 +21,8 @@
 //!
 //! **Invariants.** No generated object exists before every check passed. A template is never changed, only replaced by one
 //! of another name. The network plugin and workers wait for the control plane. Nothing is written on old news. The
-//! finalizer goes only when no cluster remains. Keys never leave the request they sign.
+//! finalizer goes only when no cluster remains. Keys never leave the request they sign. `tests/world/invariants.rs` names
+//! the test of each.
 //!
 //! **Failure modes.** What has to be put right stands in the status with every fault at once. Without CloudStack running
 //! clusters are left as they are. Kinds that the server does not know are waited for. External etcd, encryption of etcd and

@@ -63,6 +63,21 @@ pub struct Failure {
     pub message: String,
 }
 
+/// What stands between the name of an object and why its write was refused.
+const REFUSED: &str = " was refused: ";
+
+/// The failure of a cluster of which an object was refused for what it says.
+#[must_use]
+pub fn refusal(object: &str, why: &str) -> Failure {
+    Failure { reason: Reason::ClusterInvalid, message: format!("{object}{REFUSED}{why}") }
+}
+
+/// Whether a failure that is told is that of a write that was refused.
+#[must_use]
+pub fn is_refusal(reason: &str, message: &str) -> bool {
+    reason == Reason::ClusterInvalid.as_str() && message.contains(REFUSED)
+}
+
 /// Runs phases in their order until one does not go on; says which one that was, and what follows.
 pub fn run(mut phase: impl FnMut(Phase) -> Outcome) -> Option<(Phase, Outcome)> {
     ORDER.into_iter().map(|one| (one, phase(one))).find(|(_, outcome)| *outcome != Outcome::Continue)

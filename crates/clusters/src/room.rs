@@ -23,7 +23,7 @@ use crate::decide::{self, Step, Told};
 use crate::facts::World;
 use crate::memory::Memories;
 use crate::metrics::ClustersMetrics;
-use crate::phase::Failure;
+use crate::phase::{self, Failure};
 use crate::probe::Probe;
 use crate::snapshot::{Reported, Snapshot};
 use crate::{guard, status};
@@ -129,8 +129,8 @@ fn refusal(error: &write::Error) -> Option<Failure> {
     let write::Error::Refused { target, source, .. } = error else { return None };
     let kube::Error::Api(status) = source.as_ref() else { return None };
     let told = matches!(status.code, 400 | 403 | 422);
-    let message = decide::cut(&format!("{target} was refused: {}", status.message));
-    told.then_some(Failure { reason: Reason::ClusterInvalid, message })
+    let failure = phase::refusal(&target.to_string(), &status.message);
+    told.then(|| Failure { message: decide::cut(&failure.message), ..failure })
 }
 
 /// What is admitted.

@@ -24,7 +24,7 @@ use crate::endpoint::HostPort;
 use crate::facts::{
     CapiFacts, ClusterFacts, DatacenterFacts, GroupFacts, IdentityFacts, MachineFacts, Mark, PlaneFacts,
 };
-use crate::phase::Failure;
+use crate::phase::{Failure, is_refusal};
 use crate::render::{self, Rendered};
 
 /// Everything a decision needs.
@@ -117,6 +117,15 @@ impl Snapshot {
             && status.reconciled_generation == Some(self.cluster.generation())
             && status.render_revision.is_none()
             && status.inputs_hash.is_empty()
+    }
+
+    /// Whether its status tells of something that a check found. That a write was refused is no such thing: whether it still
+    /// is, is known only once it is tried again.
+    #[must_use]
+    pub fn tells_failure(&self) -> bool {
+        let status = &self.stored.status;
+        let (reason, message) = (&status.failure_reason, &status.failure_message);
+        !(reason.is_empty() && message.is_empty()) && !is_refusal(reason, message)
     }
 
     /// Whether kube-vip holds its endpoint.
@@ -242,7 +251,7 @@ pub struct Leftovers {
 pub struct Reported {
     /// Our part of the status.
     pub status: ClusterStatus,
-    /// Whether a failure that others wrote is to be emptied, because it cannot be taken away.
+    /// Whether a failure is to be emptied, because what others wrote cannot be taken away.
     pub empties: bool,
     none: Vec<Condition>,
 }

@@ -133,10 +133,9 @@ pub fn status(s: &Snapshot, thought: &Thought, failed: bool) -> Reported {
         status.inputs_hash.clone_from(&s.hash);
         status.render_revision = Some(if thought.adopted { 0 } else { REVISION });
     }
-    // What another controller applied stays when it is left out; only an empty word takes its place.
-    let first = s.stored.status.render_revision.is_none();
-    let had = !s.stored.status.failure_reason.is_empty() && next.status.failure_reason.is_empty();
-    next.empties = first && had;
+    // What somebody else wrote stays when it is left out; only an empty word takes its place, and goes with our next write.
+    let had = !s.stored.status.failure_reason.is_empty() || !s.stored.status.failure_message.is_empty();
+    next.empties = had && next.status.failure_reason.is_empty() && next.status.failure_message.is_empty();
     next
 }
 

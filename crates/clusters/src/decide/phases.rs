@@ -39,10 +39,7 @@ pub(super) fn work(s: &Snapshot) -> Result<Thought, Need> {
             Phase::ValidateControlPlaneIp => endpoint(s, &mut thought)?,
             Phase::ValidateDatacenterConfig => datacenter(s, &mut thought),
             Phase::ValidateMachineConfig => machines(s, &mut thought)?,
-            Phase::CleanupStatusAfterValidate => {
-                thought.failure = Told::Clear;
-                Turn::Go
-            }
+            Phase::CleanupStatusAfterValidate => cleanup(s, &mut thought)?,
             Phase::ReconcileControlPlane => control_plane(s, &mut thought)?,
             Phase::CheckControlPlaneReady => plane_ready(s),
             Phase::ReconcileCni => cni(s, &mut thought)?,
@@ -145,6 +142,21 @@ fn machines(s: &Snapshot, thought: &mut Thought) -> Result<Turn, Need> {
             Ok(stop(thought, failure))
         }
     }
+}
+
+/// Takes a failure back that is past, and stores that before anything follows from it: objects are never made for a cluster
+/// that says it cannot be.
+fn cleanup(s: &Snapshot, thought: &mut Thought) -> Result<Turn, Need> {
+    thought.failure = Told::Clear;
+    if !s.tells_failure() {
+        return Ok(Turn::Go);
+    }
+    // What cannot be rendered is told by the next phase, in the same words as before.
+    if s.generated.as_ref().ok_or(Need::Generated)?.is_err() {
+        return Ok(Turn::Go);
+    }
+    thought.steps.push(Step::Look);
+    Ok(Turn::End(Outcome::Continue))
 }
 
 /// The most that is told of failed checks.

@@ -194,6 +194,38 @@ fn what_costs_something_is_asked_only_when_the_cheaper_checks_passed() {
 }
 
 #[test]
+fn a_failure_that_is_past_is_taken_back_before_anything_follows() {
+    let mut s = snapshot();
+    (s.endpoint, s.checked, s.generated) = (Endpoint::Free, Some(checks(None)), Some(Ok(generated(0))));
+    pin(&mut s);
+    let fail = |s: &mut Snapshot, failure: &Failure| {
+        s.stored.status.failure_reason = failure.reason.as_str().to_owned();
+        s.stored.status.failure_message.clone_from(&failure.message);
+    };
+    fail(&mut s, &Failure { reason: Reason::MachineConfigInvalid, message: "no".into() });
+    let thought = think(&s).unwrap();
+    assert_eq!(thought.ended, Some((Phase::CleanupStatusAfterValidate, Outcome::Continue)));
+    assert_eq!((names(&thought.steps).pop().as_deref(), applied(&thought.steps).len()), (Some("Look"), 0));
+    let next = crate::status::status(&s, &thought, false);
+    assert_eq!((next.status.failure_reason.as_str(), next.status.failure_message.as_str()), ("", ""));
+    assert!(next.empties, "what somebody else wrote there stays unless a word takes its place");
+    let write = Step::Apply { object: generated(0).rendered.cluster, paths: Vec::new(), drift: false };
+    assert!(guard(&s, std::slice::from_ref(&write)).is_err(), "nothing is made for one that says it cannot be");
+    let cleared = Snapshot { stored: next, ..s.clone() };
+    assert!(!applied(&decide(&cleared)).is_empty());
+    // Only another attempt tells whether a write is still refused.
+    fail(&mut s, &crate::phase::refusal("Cluster eksa-system/prod", "no"));
+    assert!(!applied(&decide(&s)).is_empty() && guard(&s, &decide(&s)).is_ok());
+    // What cannot be rendered is told again, and not taken back in between.
+    let error = crate::render::Error::NoMachineConfig { name: "m".into() };
+    fail(&mut s, &Failure { reason: Reason::MissingDependentObjects, message: error.to_string() });
+    s.generated = Some(Err(error));
+    let thought = think(&s).unwrap();
+    assert_eq!(thought.ended.as_ref().map(|(phase, _)| *phase), Some(Phase::ReconcileControlPlane));
+    assert_eq!(crate::status::status(&s, &thought, false).status.failure_reason, s.stored.status.failure_reason);
+}
+
+#[test]
 fn objects_of_the_control_plane_are_written_in_an_order_in_which_nothing_dangles() {
     let mut s = snapshot();
     (s.endpoint, s.checked, s.generated) = (Endpoint::Free, Some(checks(None)), Some(Ok(generated(0))));
@@ -496,6 +528,7 @@ proptest! {
         finalizer in any::<bool>(), deleting in any::<bool>(), paused in any::<bool>(), own in any::<bool>(),
         datacenter in any::<bool>(), clash in any::<bool>(), stored in 0_usize..12, capi in any::<bool>(),
         ready in 0_u8..3, inside in 0_u8..6, due in any::<bool>(), converged in any::<bool>(), left in 0_u8..3,
+        failed in any::<bool>(),
     ) {
         let mut s = snapshot();
         edit(&mut s, |cluster| {
@@ -535,6 +568,10 @@ proptest! {
             let proof = Some(crate::snapshot::Belongs::Proven);
             Leftovers { capi: (left > 1).then_some((target, left > 2)), proof, ..Leftovers::default() }
         });
+        if failed {
+            let status = &mut s.stored.status;
+            (status.failure_reason, status.failure_message) = ("MachineConfigInvalid".into(), "no".into());
+        }
         let plan = decide(&s);
         prop_assert!(guard(&s, &plan).is_ok(), "{:?}", guard(&s, &plan));
         prop_assert_eq!(&plan, &decide(&s));

@@ -59,6 +59,12 @@ fn sound(server: &Server) -> Result<(), String> {
             return Err(format!("a group refers to {machine} and {config}, of which one is not there"));
         }
     }
+    for cluster in server.list(CLUSTERS, NS) {
+        let told = |key: &str| cluster["status"][key].as_str().is_some_and(|text| !text.is_empty());
+        if told("failureReason") != told("failureMessage") {
+            return Err(format!("half a failure: {}", cluster["status"]));
+        }
+    }
     if let Some(cluster) = server.list(CAPI, SYSTEM).first() {
         let owner = server.get(CLUSTERS, NS, "prod").unwrap_or_default();
         if owner["metadata"]["finalizers"].is_null() {
