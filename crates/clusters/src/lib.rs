@@ -46,6 +46,7 @@ pub mod image;
 pub mod inside;
 pub mod keys;
 pub mod manifest;
+mod manifests;
 pub mod memory;
 pub mod metrics;
 mod observe;
@@ -75,6 +76,7 @@ use crate::acs::{Clouds, Shelf};
 use crate::config::Config;
 use crate::datacenter::Surveyor;
 use crate::facts::World;
+use crate::manifests::Manifests;
 use crate::memory::Memories;
 use crate::metrics::ClustersMetrics;
 use crate::probe::Probe;
@@ -102,6 +104,7 @@ pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Res
     let (client, clock) = (manager.client().clone(), manager.clock().clone());
     let metrics = ClustersMetrics::register(manager.metrics(), &world);
     let shelf = Shelf::new(ways.clouds, clock.clone());
+    let manifests = Manifests::default();
     let name = Keeper::<C>::NAME;
     let events = |name: &'static str| Events::new(client.clone(), name, Some(manager.instance().to_owned()));
     let keeper = Keeper {
@@ -116,6 +119,7 @@ pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Res
         clock: clock.clone(),
         metrics,
         memories: Memories::default(),
+        manifests: manifests.clone(),
     };
     let keeper = Driver::new(manager, keeper);
     let name = Surveyor::<C>::NAME;
@@ -131,6 +135,7 @@ pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Res
     let surveyor = Driver::new(manager, surveyor);
     wake::clusters(&world, &config, keeper.work());
     wake::datacenters(&world, &config, surveyor.work());
+    manifests::follow(manager, &world, &config, &manifests, keeper.work());
     let (ready, keys) = (world.clone(), world.clone());
     manager.drive(&keeper, async move { ready.settled().await }, move |accepts| keys.clusters.keys(accepts));
     let (ready, keys) = (world.clone(), world);

@@ -105,9 +105,9 @@ pub const RIGHTS: &[Right] = &[
     Right {
         group: "",
         resources: &["configmaps"],
-        verbs: &["get"],
+        verbs: &["get", "watch"],
         names: &[],
         reach: Reach::Cluster,
-        why: "observe: manifests of network plugins, by name",
+        why: "observe: manifests of network plugins, by name, and when they change",
     },
 ];

@@ -21,6 +21,7 @@ use crate::conditions::info;
 use crate::config::Config;
 use crate::decide::{self, Step, Told};
 use crate::facts::World;
+use crate::manifests::Manifests;
 use crate::memory::Memories;
 use crate::metrics::ClustersMetrics;
 use crate::phase::{self, Failure};
@@ -107,6 +108,7 @@ pub struct Keeper<C: Clouds> {
     pub(crate) clock: Clock,
     pub(crate) metrics: ClustersMetrics,
     pub(crate) memories: Memories,
+    pub(crate) manifests: Manifests,
 }
 
 impl<C: Clouds> Keeper<C> {

@@ -76,6 +76,8 @@ pub struct Snapshot {
     pub hash: String,
     /// Whether its Cluster of Cluster API, or what that is made of, is being deleted.
     pub fading: bool,
+    /// Which versions of generated objects and of the manifest of its network plugin there are.
+    pub signature: String,
     /// Whether it is time to look whether generated objects are as they should be.
     pub due: bool,
     /// What was found at its endpoint.

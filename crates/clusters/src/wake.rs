@@ -8,7 +8,7 @@ use kit::feed::{Feed, Project};
 use kit::queue::{Priority, Work};
 
 use crate::config::Config;
-use crate::facts::{Belonging, DatacenterFacts, World};
+use crate::facts::{Belonging, ClusterFacts, DatacenterFacts, World, moved};
 
 type Queue = Arc<Work<ObjectKey>>;
 
@@ -22,14 +22,6 @@ fn everybody(world: &World, queue: &Queue) {
     for key in world.clusters.keys(|_| true) {
         queue.add_now(key, Priority::Background);
     }
-}
-
-/// Whether something changed that users write.
-fn moved(old: &ObjectMeta, new: &ObjectMeta) -> bool {
-    old.generation != new.generation
-        || old.annotations != new.annotations
-        || old.uid != new.uid
-        || old.deletion_timestamp != new.deletion_timestamp
 }
 
 /// Clusters that an object names as its owners.
@@ -61,6 +53,20 @@ pub fn clusters(world: &World, config: &Arc<Config>, work: &Queue) {
     });
     let (all, queue) = (world.clone(), Arc::clone(work));
     world.datacenters.observe(move |delta| {
+        if let (Some(old), Some(new)) = (&delta.old, &delta.new)
+            && !Arc::ptr_eq(old, new)
+            && old.same_for_clusters(new)
+        {
+            if old.object.metadata.owner_references != new.object.metadata.owner_references {
+                // All of its clusters become owners, one after the other; only those that are none may have to act.
+                let clusters = all.clusters.by("datacenter", &delta.key.to_string()).into_iter();
+                let idle = |cluster: &ClusterFacts| cluster.is_self_managed() || new.is_owned_by(cluster.uid());
+                for (key, _) in clusters.filter(|(_, cluster)| !idle(cluster)) {
+                    queue.add_now(key, Priority::Background);
+                }
+            }
+            return;
+        }
         by(&all, &queue, "datacenter", &delta.key.to_string());
         for facts in delta.old.iter().chain(&delta.new) {
             owners(&queue, delta.key.namespace(), &facts.object.metadata);

@@ -2,7 +2,7 @@
 //!
 //! Data flows one way. A [`feed`] follows one kind and keeps a projection of it; a change puts a key on the room's
 //! [`queue`]; a worker of the [`room`] driver takes the key, observes, decides and applies; [`mod@write`] is the only code
-//! that changes objects, and the feed hears of it. Around that circle:
+//! that changes objects, and the feed hears of it. Single objects among many are followed by [`lone`]. Around that circle:
 //!
 //! | What for | Modules |
 //! |---|---|
@@ -35,6 +35,7 @@ pub mod gates;
 pub mod http;
 pub mod kinds;
 pub mod lease;
+pub mod lone;
 pub mod manager;
 mod open;
 pub mod pattern;

@@ -68,6 +68,7 @@ fn snapshot() -> Snapshot {
         nodes: 0,
         hash: "h".into(),
         fading: false,
+        signature: String::new(),
         due: true,
         endpoint: Endpoint::NotAsked,
         checked: None,

@@ -18,6 +18,14 @@ fn steady(mut metadata: ObjectMeta) -> ObjectMeta {
     metadata
 }
 
+/// Whether something changed that users write.
+pub(crate) fn moved(old: &ObjectMeta, new: &ObjectMeta) -> bool {
+    old.generation != new.generation
+        || old.annotations != new.annotations
+        || old.uid != new.uid
+        || old.deletion_timestamp != new.deletion_timestamp
+}
+
 fn decode<T: DeserializeOwned + Default>(part: Value) -> (T, Option<Box<str>>) {
     let part = if part.is_null() { Value::Object(serde_json::Map::new()) } else { part };
     match serde_json::from_value(part) {
@@ -223,11 +231,25 @@ impl DatacenterFacts {
         self.object.status.clone().unwrap_or_default()
     }
 
-    /// Whether only its status differs.
+    /// Whether nothing differs by which clusters decide, but perhaps its owners. Its conditions, what its zones were found to
+    /// be and when, and its labels are for people.
     #[must_use]
-    pub fn same_but_for_status(&self, other: &Self) -> bool {
+    pub fn same_for_clusters(&self, other: &Self) -> bool {
+        let used = |facts: &Self| {
+            let status = facts.status();
+            (status.spec_valid, status.failure_message, status.observed_generation)
+        };
         let (one, two) = (&self.object, &other.object);
-        one.metadata == two.metadata && one.spec == two.spec && self.problem == other.problem
+        !moved(&one.metadata, &two.metadata)
+            && one.spec == two.spec
+            && self.problem == other.problem
+            && used(self) == used(other)
+    }
+
+    /// Whether it names an object as an owner.
+    #[must_use]
+    pub fn is_owned_by(&self, uid: &str) -> bool {
+        self.object.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid)
     }
 }
 

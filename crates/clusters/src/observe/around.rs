@@ -15,6 +15,7 @@ use crate::acs::Clouds;
 use crate::bundle::{self, Shelf};
 use crate::decide::Child;
 use crate::facts::{Belonging, ClusterFacts, IdentityFacts, shown};
+use crate::manifests;
 use crate::phase::Failure;
 use crate::room::{Error, Keeper};
 use crate::snapshot::{Belongs, Endpoint, Reported, Snapshot, belongs};
@@ -73,6 +74,7 @@ impl<C: Clouds> Keeper<C> {
             nodes: world.nodes.by("cluster", &index).len(),
             hash: String::new(),
             fading,
+            signature: String::new(),
             due: false,
             endpoint: Endpoint::NotAsked,
             checked: None,
@@ -86,8 +88,8 @@ impl<C: Clouds> Keeper<C> {
         s.manager_problem = manager.err();
         s.hash = hash(&s);
         s.strangers = self.strangers(&s);
-        let signature = self.signature(key);
-        s.due = self.memories.is_due(key, &signature, self.clock.instant(), self.config.cluster_resync);
+        s.signature = self.signature(&s);
+        s.due = self.memories.is_due(key, &s.signature, self.clock.instant(), self.config.cluster_resync);
         Ok(s)
     }
 
@@ -214,8 +216,9 @@ impl<C: Clouds> Keeper<C> {
         all
     }
 
-    /// Which generated objects there are, and which version of its spec each has.
-    pub(crate) fn signature(&self, key: &ObjectKey) -> String {
+    /// Which generated objects there are, which version of its spec each has, and which manifest the network plugin comes
+    /// from.
+    fn signature(&self, s: &Snapshot) -> String {
         fn add<P: Project>(feed: &Feed<P>, found: Vec<(ObjectKey, Arc<P::Slim>)>, all: &mut Vec<String>)
         where
             P::Slim: Belonging,
@@ -226,10 +229,14 @@ impl<C: Clouds> Keeper<C> {
                 all.push(format!("{kind} {} {} {}", key.name(), mark.uid, mark.generation));
             }
         }
-        let world = &self.world;
-        let inside = ObjectKey::namespaced(self.config.system_namespace(), key.name());
+        let (world, system) = (&self.world, self.config.system_namespace());
+        let inside = ObjectKey::namespaced(system, s.key.name());
         let index = inside.to_string();
         let mut all = Vec::new();
+        let version = &s.cluster.object.spec.kubernetes_version;
+        if let Some(map) = s.bundles.as_ref().ok().and_then(|bundles| manifests::of(bundles, version, system)) {
+            all.push(format!("ConfigMap {map} {}", self.manifests.changes(&map)));
+        }
         let capi = shown(&world.capi, &inside).ok().flatten().map(|facts| (inside.clone(), facts));
         add(&world.capi, capi.into_iter().collect(), &mut all);
         let plane = shown(&world.planes, &inside).ok().flatten().map(|facts| (inside.clone(), facts));

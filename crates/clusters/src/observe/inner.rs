@@ -13,6 +13,7 @@ use crate::acs::Clouds;
 use crate::cni::{self, Next, Wanted};
 use crate::inside;
 use crate::manifest::{self, Overlay, SETTINGS};
+use crate::manifests;
 use crate::room::{Error, Keeper, read};
 use crate::snapshot::{Inside, Objects, Plugin, Snapshot};
 
@@ -85,19 +86,18 @@ impl<C: Clouds> Keeper<C> {
             let told = format!("unsupported CNI: the bundle has no Cilium for Kubernetes {}", spec.kubernetes_version);
             return Ok(Err(told));
         };
-        let Some(map) = cilium.manifest_config_map_ref.as_ref().filter(|map| !map.name.is_empty()) else {
+        let Some(map) = manifests::named(cilium, self.config.system_namespace()) else {
             return Ok(Err("the bundle names no manifest of Cilium".to_owned()));
         };
-        let system = self.config.system_namespace();
-        let namespace = if map.namespace.is_empty() { system } else { &map.namespace };
+        let namespace = map.namespace().unwrap_or_default();
         let maps: Api<ConfigMap> = Api::namespaced(self.writer.client().clone(), namespace);
-        let found = maps.get_opt(&map.name).await;
-        let found = found.map_err(read(|| format!("ConfigMap {namespace}/{}", map.name)))?;
+        let found = maps.get_opt(map.name()).await;
+        let found = found.map_err(read(|| format!("ConfigMap {map}")))?;
         let Some(data) = found.and_then(|map| map.data) else {
-            return Ok(Err(format!("ConfigMap {namespace}/{} not found", map.name)));
+            return Ok(Err(format!("ConfigMap {map} not found")));
         };
         let overlay = Overlay::of(spec, &self.config.settings.core_registry);
-        let told = |why: String| format!("ConfigMap {namespace}/{}: {why}", map.name);
+        let told = |why: String| format!("ConfigMap {map}: {why}");
         Ok(Bundle::of(cilium, &data, &overlay, s.cluster.had_cni()).map_err(told))
     }
 }

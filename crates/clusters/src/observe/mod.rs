@@ -70,8 +70,8 @@ impl<C: Clouds> Keeper<C> {
             match think(&s) {
                 Ok(thought) => {
                     if thought.verified {
-                        let signature = self.signature(key);
-                        self.memories.verified(key, &signature, self.clock.instant());
+                        // What changed while we looked is looked at again.
+                        self.memories.verified(key, &s.signature, self.clock.instant());
                     }
                     break;
                 }

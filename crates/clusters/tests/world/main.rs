@@ -10,3 +10,4 @@ mod others;
 mod play;
 mod site;
 mod sweeps;
+mod wakes;

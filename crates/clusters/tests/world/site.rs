@@ -1,7 +1,7 @@
 //! A site: an API server with the objects of users, a CloudStack behind it, and the inside of a cluster.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -106,6 +106,8 @@ pub struct Site {
     pub inside: Server,
     pub ground: Ground,
     gate: Option<Gate>,
+    /// Of the process that was started last.
+    metrics: Arc<Mutex<Metrics>>,
 }
 
 impl Site {
@@ -119,7 +121,7 @@ impl Site {
         ] {
             inside.register(kind);
         }
-        Self { acs, inside, ground: Ground::default(), gate }
+        Self { acs, inside, ground: Ground::default(), gate, metrics: Arc::default() }
     }
 
     pub fn config(&self) -> Config {
@@ -139,11 +141,29 @@ impl Site {
         }
     }
 
+    /// The sum of all series of a metric whose labels hold this text.
+    pub fn counted(&self, metric: &str, labels: &str) -> f64 {
+        let text = self.metrics.lock().unwrap().encode();
+        let values = text.lines().filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let found = series.split('{').next() == Some(metric) && series.contains(labels);
+            found.then(|| value.parse::<f64>().unwrap())
+        });
+        values.sum()
+    }
+
+    /// How many passes there were over clusters.
+    pub fn passes(&self) -> f64 {
+        self.counted("berth_room_passes_total", "room=\"clusters\"")
+    }
+
     /// The process, and beside it whoever plays Cluster API.
     pub async fn run(&self, server: &Server, client: kube::Client, clock: Clock, config: Config) {
         let ways = self.ways(clock.clone());
         let options = Options { resync: None, workers: 4, ..Options::default() };
-        let manager = Manager::new(client, clock, Gates::new(), Metrics::new(), options);
+        let metrics = Metrics::new();
+        *self.metrics.lock().unwrap() = metrics.clone();
+        let manager = Manager::new(client, clock, Gates::new(), metrics, options);
         clusters::mount(&manager, config, ways).unwrap();
         let played = async {
             let mut seen = None;
