@@ -11,19 +11,20 @@ use kit::clock::Clock;
 use kit::feed::Scope;
 use kit::manager::Manager;
 use kit::write;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::apply::Hand;
 use crate::config::Config;
 use crate::decide::{Next, Snapshot, Step, decide};
-use crate::facts::{ClusterFacts, World};
+use crate::facts::{ClassFacts, ClusterFacts, World};
 use crate::guard::guard;
 use crate::hooks::Answer;
 use crate::names::{CONTROL_PLANE_ENABLED, Role, Slot};
 use crate::observe::{self, Certain};
 use crate::scene::{Holding, Live, Scene};
 use crate::seats::{Seats, Taken};
-use crate::survey::{Stance, State, UNMANAGED, UNPOOLED, class_of, survey};
+use crate::survey::{OPTED_OUT, Stance, State, UNMANAGED, UNPOOLED, class_of, survey};
 use crate::teller::Teller;
 use crate::words::reason;
 
@@ -33,6 +34,9 @@ const MARGIN: Duration = Duration::from_secs(2);
 const REQUEST: Duration = Duration::from_secs(5);
 /// Turns of the loop in one call; each one does something that cannot be repeated endlessly, so this is only a fence.
 const TURNS: usize = 16;
+/// Calls that may wait at one time. Cluster API has ten workers at least, and however slow the address provider is, most of
+/// them must stay free: to ask for the addresses of other clusters, and for everything else they do.
+const WAITING: usize = 4;
 /// How often a write that met another one is tried again in one call.
 const COLLISIONS: usize = 3;
 /// Clusters whose rounds are remembered.
@@ -47,9 +51,10 @@ pub struct Gate {
     seats: Seats,
     pub(crate) teller: Teller,
     scope: Scope,
+    waiting: Semaphore,
     rounds: Mutex<HashMap<ObjectKey, u32>>,
-    /// Clusters, by uid and class, of which the server itself said that nobody gave them to us: they were let through,
-    /// so nothing that an index shows late can help them.
+    /// Clusters, by uid and class, of which the server itself said that they are none of ours: they were let through, so
+    /// nothing that an index shows late can help them.
     unmanaged: Mutex<HashSet<(Box<str>, ObjectKey)>>,
 }
 
@@ -74,7 +79,8 @@ impl Gate {
             wake_for(&wake, &delta.key, facts.and_then(|facts| facts.claim.as_deref()));
         });
         let (clock, scope) = (manager.clock().clone(), manager.scope().clone());
-        Self { world, hand, config, clock, seats, teller, scope, rounds: Mutex::default(), unmanaged: Mutex::default() }
+        let (waiting, rounds, unmanaged) = (Semaphore::new(WAITING), Mutex::default(), Mutex::default());
+        Self { world, hand, config, clock, seats, teller, scope, waiting, rounds, unmanaged }
     }
 
     /// Answers whether the topology of this Cluster may be rendered.
@@ -98,11 +104,16 @@ impl Gate {
         if asked.deleting || asked.paused || refused || filtered || foreign {
             return Answer::open();
         }
+        let end = deadline.checked_sub(MARGIN).unwrap_or(deadline);
+        if !self.world.unsettled().is_empty() {
+            // A process that has just started knows everything in a moment, long before it would be asked again.
+            let until = (self.clock.instant() + config.allocation_wait).min(end);
+            let _ = timeout_at(until, self.world.settled()).await;
+        }
         let unsettled = self.world.unsettled();
         if !unsettled.is_empty() {
             return Answer::retry(2, format!("Berth is still listing {}", unsettled.join(", ")));
         }
-        let end = deadline.checked_sub(MARGIN).unwrap_or(deadline);
         let Some(seat) = self.seats.take(&key, end).await else {
             return Answer::retry(1, "another call about this Cluster is still at work");
         };
@@ -122,12 +133,19 @@ impl Gate {
         let until = (self.clock.instant() + config.allocation_wait).min(end);
         let (mut live, mut waited, mut collisions) = (Live::Unread, false, 0);
         let mut certain: Option<Certain> = None;
+        // The class as it was when the Cluster was read: what is written must not follow an older one.
+        let mut class: Option<(ObjectKey, Arc<ClassFacts>)> = None;
         for _ in 0..TURNS {
             let mut news = std::pin::pin!(seat.news());
             news.as_mut().enable();
             let current = if let Live::At(live) = &live { &live.facts } else { &asked };
             let mut scene = observe::scene(&self.world, key, current, Arc::clone(&config), self.clock.now());
             scene.tried = self.hand.tried(key);
+            if let Some((of, class)) = &class
+                && current.class.as_ref() == Some(of)
+            {
+                scene.class = Some(Arc::clone(class));
+            }
             if let Some(certain) = &certain {
                 certain.show(&mut scene);
             }
@@ -141,15 +159,21 @@ impl Gate {
                     }
                     return answer;
                 }
-                Next::Read => match self.read(key, end).await {
-                    Ok(read) => live = read,
-                    Err(answer) => return answer,
-                },
+                Next::Read => {
+                    let named = current.class.clone().filter(|_| certain.is_none());
+                    match tokio::try_join!(self.read(key, end), self.read_class(key, named, end)) {
+                        Ok((read, seen)) => (live, class) = (read, seen),
+                        Err(answer) => return answer,
+                    }
+                }
                 Next::Confirm => match self.confirm(key, current, end).await {
                     Ok(read) => certain = Some(read),
                     Err(answer) => return answer,
                 },
-                Next::Await => waited = timeout_at(until, news).await.is_err(),
+                Next::Await => match self.waiting.try_acquire() {
+                    Ok(_place) => waited = timeout_at(until, news).await.is_err(),
+                    Err(_) => return Answer::retry(1, "waiting for the address, as many other clusters do"),
+                },
                 Next::Do(steps) => {
                     let written = steps.iter().any(|step| matches!(step, Step::Write { .. }));
                     let moved = steps.iter().any(|step| matches!(step, Step::Abandon { .. }));
@@ -186,7 +210,8 @@ impl Gate {
 
     fn remember(&self, snapshot: &Snapshot, cluster: &ClusterFacts, answer: &Answer) {
         let Some(class) = cluster.class.clone().filter(|_| !cluster.uid.is_empty()) else { return };
-        let unmanaged = matches!(survey(cluster, &snapshot.scene).stance, Stance::Out(UNMANAGED | UNPOOLED));
+        let stance = survey(cluster, &snapshot.scene).stance;
+        let unmanaged = matches!(stance, Stance::Out(UNMANAGED | UNPOOLED | OPTED_OUT));
         if unmanaged && matches!(answer, Answer::Open { .. }) {
             let mut known = self.unmanaged.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= MEMORY {
@@ -205,6 +230,26 @@ impl Gate {
                 Err(Answer::retry(2, "the Cluster API is unavailable: reading the Cluster"))
             }
             Err(_) => Err(Answer::retry(2, "the Cluster API does not answer: reading the Cluster")),
+        }
+    }
+
+    /// The class of a Cluster, live. Where we may not read it, or it is gone, the index has to do.
+    async fn read_class(
+        &self,
+        key: &ObjectKey,
+        class: Option<ObjectKey>,
+        end: Instant,
+    ) -> Result<Option<(ObjectKey, Arc<ClassFacts>)>, Answer> {
+        let Some(class) = class else { return Ok(None) };
+        let limit = end.min(self.clock.instant() + REQUEST);
+        match timeout_at(limit, observe::class(self.hand.client(), &self.world, &class)).await {
+            Ok(Ok(found)) => Ok(found.map(|found| (class, found))),
+            Ok(Err(error)) if matches!(&*error, kube::Error::Api(status) if status.code == 403) => Ok(None),
+            Ok(Err(error)) => {
+                tracing::warn!(cluster = %key, error = %chain(&*error), "the class could not be read");
+                Err(Answer::retry(2, "the API server is unavailable: reading the class"))
+            }
+            Err(_) => Err(Answer::retry(2, "the API server does not answer: reading the class")),
         }
     }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::Instant;
 use vip::config::Config;
 use vip::hooks::Answer;
 
 use crate::actors::{ask, provide};
-use crate::objects::{CLASS, class, cluster, key, pool};
+use crate::objects::{CLAIMS, CLASS, NS, class, cluster, key, pool};
 use crate::told::Quiet;
 
 #[tokio::test(start_paused = true)]
@@ -79,4 +80,33 @@ async fn a_pool_that_the_index_does_not_show_yet_is_found_by_its_label_or_its_li
         assert_eq!(world.told("VIPClaimCreated").len(), 1);
         world.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_comes_before_everything_is_known_waits_for_that_and_does_its_work() {
+    let objects = [class(CLASS, &[]), pool("one", "control-plane", 0, 10, 2), cluster("a", &json!({}))];
+    let world = Quiet::begin(Config::default(), objects);
+    let begun = Instant::now();
+    assert!(matches!(ask(&world.extension, &world.cluster("a")).await, Answer::Retry { .. }));
+    assert_eq!(world.server.list(CLAIMS, NS).len(), 1);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_provider_holds_few_workers_and_every_cluster_has_asked_it() {
+    let names: Vec<String> = (0..10).map(|n| format!("c{n}")).collect();
+    let mut objects = vec![class(CLASS, &[]), pool("one", "control-plane", 0, 50, 2)];
+    objects.extend(names.iter().map(|name| cluster(name, &json!({}))));
+    let world = Quiet::start(Config::default(), objects).await;
+    let call = async |name: &String| {
+        let begun = Instant::now();
+        (ask(&world.extension, &world.cluster(name)).await, begun.elapsed())
+    };
+    let calls = futures::future::join_all(names.iter().map(call)).await;
+    assert!(calls.iter().all(|(answer, _)| matches!(answer, Answer::Retry { .. })), "{calls:?}");
+    assert_eq!(world.server.list(CLAIMS, NS).len(), names.len(), "each has asked for its address");
+    let held = calls.iter().filter(|(_, took)| *took >= Duration::from_secs(1)).count();
+    assert_eq!(held, 4, "{calls:?}");
+    world.stop().await;
 }

@@ -31,6 +31,13 @@ pub struct Quiet {
 
 impl Quiet {
     pub async fn start(config: Config, objects: impl IntoIterator<Item = Value>) -> Self {
+        let quiet = Self::begin(config, objects);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        quiet
+    }
+
+    /// The same at the very moment of its start.
+    pub fn begin(config: Config, objects: impl IntoIterator<Item = Value>) -> Self {
         let server = Server::new(1);
         install(&server);
         for object in objects {
@@ -44,9 +51,7 @@ impl Quiet {
         let mut tasks = JoinSet::new();
         let run = Arc::clone(&manager);
         tasks.spawn(async move { run.run().await.unwrap() });
-        let quiet = Self { server, extension, berth, metrics, manager, tasks };
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        quiet
+        Self { server, extension, berth, metrics, manager, tasks }
     }
 
     pub fn cluster(&self, name: &str) -> Value {
