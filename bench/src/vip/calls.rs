@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use super::topology::{BEFORE_CREATE, Topology, ask, request};
 use super::world::{World, cluster, clusters};
@@ -71,24 +72,37 @@ pub async fn flood(hooks: &Pool, bodies: &[Bytes], count: u64, connections: usiz
 }
 
 /// `count` calls at a steady rate, one at a time on each connection: the milliseconds of each, counted from the moment at
-/// which it was due when an earlier one held it up.
+/// which it was due.
 pub async fn steady(hooks: &Pool, bodies: &[Bytes], count: u64, connections: usize, rate: u64) -> Result<Vec<f64>> {
-    let count = usize::try_from(count).context("too many calls")?;
-    let start = tokio::time::Instant::now();
+    let count = u32::try_from(count).context("too many calls")?;
     let every = Duration::from_secs(1) / u32::try_from(rate.max(1)).context("too high a rate")?;
-    let lane = async |first: usize| -> Result<Vec<f64>> {
+    let lane = async |mut due: mpsc::UnboundedReceiver<(u32, Instant)>| -> Result<Vec<f64>> {
         let mut times = Vec::new();
-        for n in (first..count).step_by(connections.max(1)) {
-            let due = start + every * u32::try_from(n).context("too many calls")?;
-            let late = due <= tokio::time::Instant::now();
-            tokio::time::sleep_until(due).await;
-            let begun = if late { due } else { tokio::time::Instant::now() };
+        while let Some((n, due)) = due.recv().await {
+            let n = usize::try_from(n).context("too many calls")?;
             hooks.ok(n, Method::POST, BEFORE_CREATE, Body::Bare(turn(bodies, n)?)).await?;
-            times.push(begun.elapsed().as_secs_f64() * 1e3);
+            times.push(due.elapsed().as_secs_f64() * 1e3);
         }
         Ok(times)
     };
-    Ok(futures::future::try_join_all((0..connections).map(lane)).await?.concat())
+    Ok(futures::future::try_join_all(pace(count, every, connections).into_iter().map(lane)).await?.concat())
+}
+
+/// Says when each call is due, in turn on so many lanes. A thread of its own sleeps in between: timers of the runtime are
+/// a millisecond or two late, and all calls that fall due meanwhile would be counted as held up by the server.
+fn pace(count: u32, every: Duration, lanes: usize) -> Vec<mpsc::UnboundedReceiver<(u32, Instant)>> {
+    let (tell, due): (Vec<_>, Vec<_>) = (0..lanes.max(1)).map(|_| mpsc::unbounded_channel()).unzip();
+    std::thread::spawn(move || {
+        let start = Instant::now();
+        for (n, tell) in (0..count).zip(tell.iter().cycle()) {
+            let due = start + every * n;
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            if tell.send((n, due)).is_err() {
+                return;
+            }
+        }
+    });
+    due
 }
 
 fn turn(bodies: &[Bytes], n: usize) -> Result<Bytes> {
@@ -148,4 +162,26 @@ fn templates(cluster: &Value) -> Value {
         "variables": [{"name": "builtin", "value": builtin}],
         "items": (0..TEMPLATES).map(item).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_call_falls_due_once_in_order_and_on_its_lane() {
+        let (every, begun) = (Duration::from_micros(500), Instant::now());
+        let (mut last, mut seen) = (None, Vec::new());
+        for (lane, mut due) in pace(100, every, 4).into_iter().enumerate() {
+            while let Some((n, at)) = due.recv().await {
+                assert_eq!(n as usize % 4, lane);
+                assert!(Instant::now() >= at, "nothing is asked for before it is due");
+                last = last.max(Some(at));
+                seen.push(n);
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..100).collect::<Vec<_>>());
+        assert!(last.is_some_and(|last| last - begun >= every * 99));
+    }
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
+use crate::audit::Tally;
 use crate::document::Document;
 use crate::http::Pool;
 use crate::server::Server;
@@ -95,8 +96,11 @@ async fn run(args: &Vip) -> Result<Document<Figures>> {
     for size in &args.sizes {
         stage.say(&format!("{size} clusters at once"));
         let names = world.names(&format!("at-{size}"), *size);
+        let mut audit = crate::audit::Tail::at_end(&server.audit_log())?;
         let times = topology.bring_up(&pool, &hooks, &names).await?;
-        figures.bring_up(*size, &times, &provider.times(&names));
+        let mut asked = Tally::default();
+        audit.read()?.iter().filter(|r| r.of_subject() && r.verb != "watch" && !r.lease()).for_each(|r| asked.add(r));
+        figures.bring_up(*size, &times, &provider.times(&names), &before, &asked);
     }
     stage.say("until the process is silent");
     subject.subject.silent(&server, SILENCE, BOUND).await?;

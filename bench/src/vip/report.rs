@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::budget::{Budget, at_most};
+use crate::audit::Tally;
+use crate::budget::{Budget, at_least, at_most};
+use crate::ceiling::Ceiling;
 use crate::document::{Figures, Sheet, cells};
 use crate::proc::Memory;
 use crate::report::short;
@@ -39,6 +41,12 @@ struct BringUp {
     seconds: Option<Percentiles>,
     /// Seconds that the provider took for a claim, waiting for its turn included.
     provider_seconds: Option<Percentiles>,
+    /// Seconds that the server alone needs for what must be written: Cluster, claim, address, state of the claim, endpoint.
+    server_alone_seconds: f64,
+    /// That, over the time until the last endpoint was shown.
+    efficiency: f64,
+    /// Requests of the process under test, for each cluster, by verb and resource.
+    requests_each: BTreeMap<String, f64>,
 }
 
 /// Calls about clusters that have their address.
@@ -76,9 +84,18 @@ impl Vip {
         self.first_call_ms = percentiles(ms);
     }
 
-    /// One size of clusters applied at once, in seconds.
-    pub fn bring_up(&mut self, size: u64, seconds: &[f64], provider: &[f64]) {
-        let one = BringUp { seconds: percentiles(seconds), provider_seconds: percentiles(provider) };
+    /// One size of clusters applied at once, in seconds, beside the server's own ceiling and what was asked of it.
+    pub fn bring_up(&mut self, size: u64, seconds: &[f64], provider: &[f64], w: &Ceiling, asked: &Tally) {
+        let (seconds, provider_seconds) = (percentiles(seconds), percentiles(provider));
+        let server_alone_seconds = w.seconds(3 * size, size, size);
+        let each = |(what, count): (&String, &u64)| (what.clone(), *count as f64 / size.max(1) as f64);
+        let one = BringUp {
+            efficiency: seconds.map_or(0.0, |s| server_alone_seconds / s.max.max(f64::EPSILON)),
+            seconds,
+            provider_seconds,
+            server_alone_seconds,
+            requests_each: asked.by_verb.iter().map(each).collect(),
+        };
         self.bring_up.insert(size, one);
     }
 
@@ -107,7 +124,7 @@ impl Vip {
 }
 
 impl Figures for Vip {
-    const SCHEMA: &'static str = "berth-bench/vip/2";
+    const SCHEMA: &'static str = "berth-bench/vip/3";
 
     fn sheets(&self) -> Vec<Sheet> {
         let mut figures = Sheet::new(&["figure", "p50", "p95", "p99", "max", "samples"]);
@@ -124,7 +141,17 @@ impl Figures for Vip {
             row(format!("  of which the provider, {size} at once, s"), one.provider_seconds);
         }
         row("GeneratePatches, 200 templates, ms".to_owned(), self.patches_ms);
-        vec![figures]
+        let mut bursts = Sheet::new(&["at once", "server alone, s", "efficiency", "requests for each cluster"]);
+        for (size, one) in &self.bring_up {
+            let asked = one.requests_each.iter().map(|(what, each)| format!("{what} {}", short(*each)));
+            bursts.row(vec![
+                size.to_string(),
+                short(one.server_alone_seconds),
+                short(one.efficiency),
+                asked.collect::<Vec<_>>().join(", "),
+            ]);
+        }
+        vec![figures, bursts]
     }
 
     fn budgets(&self) -> Vec<Budget> {
@@ -142,6 +169,11 @@ impl Figures for Vip {
         for (size, one) in &self.bring_up {
             let what = format!("Cluster applied to endpoint set, {size} at once: p99");
             rows.push(at_most(what, 2.0, "s", one.seconds.map(|p| p.p99)));
+            // Fewer clusters are over before the server is busy.
+            if *size >= 100 {
+                let what = format!("Cluster applied to endpoint set, {size} at once: efficiency");
+                rows.push(at_least(what, 0.8, "", Some(one.efficiency)));
+            }
         }
         rows.push(at_most("GeneratePatches, 200 templates: p99", 50.0, "ms", self.patches_ms.map(|p| p.p99)));
         let unequal = f64::from(u8::from(!self.patches_equal));
