@@ -4,12 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hosts::decide::CONSISTENT;
 use kit::clock::Clock;
 use serde_json::{Value, json};
 use sim::server::{self, Server};
 use sim::sweep::{self, Scenario, World};
 
 use crate::site::*;
+
+/// Without an effect for this long nothing is under way. The longest that is waited for in silence is what may still
+/// surface in EC2, and that is looked at every half minute.
+const SETTLED: Duration = CONSISTENT.saturating_add(Duration::from_secs(60));
 
 /// A machine is made, and deleted.
 struct Life;
@@ -79,9 +84,8 @@ impl Scenario for Life {
         settled(&world.server, &world.outside)
     }
 
-    /// Longer than anything that may still surface is waited for.
     fn settle(&self) -> Duration {
-        Duration::from_secs(1_300)
+        SETTLED
     }
 }
 
@@ -126,7 +130,66 @@ impl Scenario for Standing {
     }
 
     fn settle(&self) -> Duration {
-        Duration::from_secs(1_300)
+        SETTLED
+    }
+}
+
+/// A machine whose host fails under it, so that EC2 moves the instance to another one; then it is deleted.
+struct Replaced;
+
+impl Scenario for Replaced {
+    type Outside = Site;
+
+    fn name(&self) -> &str {
+        "a machine whose host is replaced"
+    }
+
+    fn outside(&self, gate: &server::Gate, clock: &server::Clock) -> Site {
+        Site::new(clock, Some(gate.clone()))
+    }
+
+    async fn prepare(&self, world: &World<Site>) {
+        install(&world.server, &world.outside);
+        let wish = json!({"dynamicHostAllocation": {"hostRecovery": "on"}});
+        add(&world.server, machine(&world.outside, "m", "m5.large", wish));
+    }
+
+    async fn process(&self, world: Arc<World<Site>>, client: kube::Client) {
+        process(&world, client).await;
+    }
+
+    async fn act(&self, world: &World<Site>, step: usize) -> bool {
+        let site = &world.outside;
+        match step {
+            0 => {
+                let host = site.paid().remove(0).id;
+                assert!(site.ec2.fail_host(REGION, &host).is_some(), "{host} recovers");
+            }
+            1 => drop(world.server.delete(MACHINES, NS, "m")),
+            _ => return false,
+        }
+        true
+    }
+
+    fn invariant(&self, world: &World<Site>) -> Result<(), String> {
+        world.outside.check(&[&world.server])?;
+        match world.outside.ec2.instances().len() {
+            0..=1 => Ok(()),
+            many => Err(format!("{many} instances were launched")),
+        }
+    }
+
+    fn ignored(&self) -> Vec<String> {
+        ignored()
+    }
+
+    fn picture(&self, world: &World<Site>) -> Value {
+        let hosts = world.outside.ec2.hosts().len();
+        json!({"now": settled(&world.server, &world.outside), "hosts there ever were": hosts})
+    }
+
+    fn settle(&self) -> Duration {
+        SETTLED
     }
 }
 
@@ -144,6 +207,13 @@ fn stopped_at_every_effect_no_host_is_lost() {
 #[test]
 fn stopped_at_every_effect_a_machine_that_stays_has_one_host_and_one_instance() {
     sweep::crash_sweep(&Standing).assert_passed();
+}
+
+#[test]
+fn stopped_at_every_effect_a_host_that_is_replaced_is_followed_and_none_is_lost() {
+    let report = sweep::crash_sweep(&Replaced);
+    report.assert_passed();
+    assert!(report.effects.len() >= 14, "too little happened: {:?}", report.effects);
 }
 
 #[test]
