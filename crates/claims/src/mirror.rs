@@ -1,14 +1,15 @@
 //! Thinks: which labels and annotations of a host its tenant may see, and keeping them on the claim.
 //!
 //! What may be seen stands in the claim's status, where only Berth writes. It is also put on the claim itself, so that
-//! people can select by it; there a key that the tenant has set is left alone.
+//! people can select by it; there a key that the tenant has set is left alone, and one that the claim's own selector spells
+//! out is not repeated: a bind of a claim that says what it wants costs no write for that.
 
 use std::collections::BTreeMap;
 
 use api::own::HostMetadata;
 
 use crate::facts::{HardwareFacts, HostFacts};
-use crate::labels::HostLabels;
+use crate::labels::{HostLabels, Selector, Test};
 use crate::names::fingerprint;
 use crate::observe::Snapshot;
 use crate::yard::Grant;
@@ -76,11 +77,24 @@ pub fn due(s: &Snapshot, host: Option<&HostFacts>) -> Option<Mirror> {
     if s.claim.crowded {
         return None;
     }
-    let visible = host.map(|host| visible(s, host)).unwrap_or_default();
-    let before = s.claim.status.host_metadata.clone().unwrap_or_default();
+    let mut visible = host.map(|host| visible(s, host)).unwrap_or_default();
+    let mut before = s.claim.status.host_metadata.clone().unwrap_or_default();
+    let repeated: Vec<String> = visible.labels.keys().filter(|key| is_spelled_out(s, key)).cloned().collect();
+    for key in repeated {
+        visible.labels.remove(&key);
+        before.labels.remove(&key);
+    }
     let labels = Side { now: &visible.labels, before: &before.labels, on_claim: &s.claim.labels };
     let annotations = Side { now: &visible.annotations, before: &before.annotations, on_claim: &s.claim.annotations };
     (labels.is_due() || annotations.is_due()).then(|| Mirror { labels: labels.ours(), annotations: annotations.ours() })
+}
+
+/// Whether the claim's own selector gives the value of a label that no policy speaks of. Whoever lists claims finds it in
+/// the spec, and the status has it too; on the claim it would cost every bind a write of its own.
+fn is_spelled_out(s: &Snapshot, key: &str) -> bool {
+    let one = |test: &Test| matches!(test, Test::OneOf(values) if values.len() == 1);
+    let terms = s.claim.selector.as_ref().map(Selector::terms).unwrap_or_default();
+    !s.grant.copies_metadata && terms.iter().any(|term| *term.key == *key && one(&term.test))
 }
 
 /// Labels or annotations: what may be seen, what could be seen before, and what the claim carries.

@@ -8,4 +8,5 @@ mod objects;
 mod site;
 mod stories;
 mod sweeps;
+mod thrift;
 mod travel;

@@ -1,0 +1,130 @@
+//! What a bind costs the server: no write that nobody needs, and none that is refused.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+use sim::server::{Outcome, Server};
+
+use crate::objects::{CLAIMS, HOSTS, INFRA, SECRETS, claim, condition, deployment, hosts, policy, secrets};
+use crate::site::Site;
+
+const FINALIZER: &str = "metal3.io/hostclaim";
+
+/// A claim as admission leaves it, switched off, so that nothing is to be told of it once it has its host.
+fn admitted(tenant: &str, name: &str) -> serde_json::Value {
+    let mut claim = claim(tenant, name);
+    claim["metadata"]["finalizers"] = json!([FINALIZER]);
+    claim["spec"]["poweredOn"] = json!(false);
+    claim
+}
+
+/// What the room has written to claims, hosts and secrets, in order: method, object and answer.
+fn written(server: &Server) -> Vec<(String, String, Outcome)> {
+    let log = server.log();
+    let ours = log.iter().filter(|entry| {
+        entry.client == "room-0" && entry.method != "GET" && [CLAIMS, HOSTS, SECRETS].contains(&entry.resource.as_str())
+    });
+    let object = |path: &str| path.split_once("/namespaces/").map_or(path, |(_, object)| object).to_owned();
+    ours.map(|entry| (entry.method.clone(), object(&entry.path), entry.outcome.clone())).collect()
+}
+
+fn plain(written: &[(String, String, Outcome)]) -> Vec<String> {
+    let taken = |outcome: &Outcome| matches!(outcome, Outcome::Answered(200 | 201));
+    assert!(written.iter().all(|(_, _, outcome)| taken(outcome)), "nothing is refused: {written:#?}");
+    written.iter().map(|(method, object, _)| format!("{method} {object}")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_admission_has_seen_costs_three_writes_to_bind_and_then_none() {
+    let site = Site::new(|server| {
+        hosts(server, &["h1"]);
+        policy(server, &json!({}));
+    });
+    site.until("the room watches", |server| server.open_watches() > 7).await;
+    site.server.put(admitted("red", "c")).unwrap();
+    site.until_ready("red", "c").await;
+    site.rest().await;
+    assert_eq!(
+        plain(&written(&site.server)),
+        ["PATCH red/hostclaims/c/status", "PATCH infra/baremetalhosts/h1", "PATCH red/hostclaims/c/status",],
+        "the intent, the host, and what became of it"
+    );
+    // And while nothing changes nothing is asked either, but what the watches ask.
+    let before = site.server.log().len();
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    let log = site.server.log();
+    let asked: Vec<String> = log
+        .iter()
+        .skip(before)
+        .filter(|entry| entry.client == "room-0" && !entry.query.contains("watch=true"))
+        .map(|entry| format!("{} {}?{}", entry.method, entry.path, entry.query))
+        .collect();
+    assert_eq!(asked, Vec::<String>::new());
+    let claim = site.claim("red", "c");
+    assert_eq!(claim["status"]["hostMetadata"]["labels"], json!({"size": "large"}), "what it chose by is told");
+    assert_eq!(claim["metadata"].get("labels"), None, "and not repeated beside the selector that says the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_with_three_secrets_costs_four_writes_more() {
+    let site = Site::new(|server| {
+        hosts(server, &["h1"]);
+        policy(server, &json!({}));
+        secrets(server, "red");
+    });
+    site.until("the room watches", |server| server.open_watches() > 7).await;
+    let mut asked = deployment("red", "c");
+    asked["metadata"]["finalizers"] = json!([FINALIZER]);
+    site.server.put(asked).unwrap();
+    site.until_condition("red", "c", "Associated", "True/BareMetalHostAssociated").await;
+    let mut until_told = plain(&written(&site.server));
+    let last = until_told.iter().rposition(|line| line.ends_with("/hostclaims/c/status")).unwrap();
+    until_told.truncate(last + 1);
+    assert_eq!(
+        until_told,
+        [
+            "PATCH red/hostclaims/c/status",
+            "PATCH infra/baremetalhosts/h1",
+            "POST infra/secrets",
+            "POST infra/secrets",
+            "POST infra/secrets",
+            "PATCH infra/baremetalhosts/h1",
+            "PATCH red/hostclaims/c/status",
+        ]
+    );
+    site.until_ready("red", "c").await;
+    site.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_claims_at_once_cost_three_writes_each_and_meet_no_conflict() {
+    const COUNT: usize = 40;
+    let names: Vec<String> = (0..COUNT).map(|n| format!("h{n:02}")).collect();
+    let site = Site::new(|server| {
+        hosts(server, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        policy(server, &json!({}));
+    });
+    site.until("the room watches", |server| server.open_watches() > 7).await;
+    for n in 0..COUNT {
+        site.server.put(admitted(if n % 2 == 0 { "red" } else { "blue" }, &format!("c{n:02}"))).unwrap();
+    }
+    site.until("every claim is ready", |server| {
+        server.list(CLAIMS, "").iter().all(|claim| condition(claim, "Ready") == "True/Ready")
+    })
+    .await;
+    site.rest().await;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for line in plain(&written(&site.server)) {
+        *counts.entry(line).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 2 * COUNT, "{counts:#?}");
+    let wrong: Vec<_> =
+        counts.iter().filter(|(line, count)| **count != if line.contains("/hostclaims/") { 2 } else { 1 }).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // What all of them hold is told on the policy, not once for each of them.
+    let told =
+        site.server.log().iter().filter(|e| e.method == "PATCH" && e.path.contains("/hostdeploypolicies/")).count();
+    assert!((1..=5).contains(&told), "{told} writes of the policy");
+    assert_eq!(site.server.list(HOSTS, INFRA).len(), COUNT);
+}
