@@ -103,7 +103,32 @@ struct RawMetaFields {
     annotations: BTreeMap<String, Skipped>,
 }
 
-soft_structs!(RawOwner, RawFields, RawMetaFields);
+/// Of `managedFields` only who owns a part of `data`.
+#[derive(Debug, Default)]
+struct Held(Vec<RawHolder>);
+
+impl<'de> Deserialize<'de> for Held {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        or_default(deserializer).map(Self)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawHolder {
+    #[serde(default, deserialize_with = "or_default")]
+    manager: String,
+    #[serde(default, rename = "fieldsV1", deserialize_with = "or_default")]
+    fields: RawData,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct RawData {
+    #[serde(default, rename = "f:data", deserialize_with = "or_default")]
+    data: BTreeMap<String, Skipped>,
+}
+
+soft_structs!(RawOwner, RawFields, RawMetaFields, RawHolder, RawData);
 
 /// Who wrote an annotation last, or declares it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,6 +182,27 @@ pub fn owned_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMe
     let mut meta = lean.into_meta();
     meta.managed_fields = (!owners.is_empty()).then_some(owners);
     Ok(meta)
+}
+
+/// As [`lean_meta`], and keeps who wrote something that `data` holds, for [`data_writers`].
+///
+/// # Errors
+/// Fails when a field of the metadata has the wrong type, which no API server sends.
+pub fn data_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let mut lean = Option::<LeanMeta<Held>>::deserialize(deserializer)?.unwrap_or_default();
+    let holds = |holder: &RawHolder| holder.fields.data.keys().any(|key| key.starts_with("f:"));
+    let entry =
+        |holder: RawHolder| ManagedFieldsEntry { manager: Some(holder.manager), ..ManagedFieldsEntry::default() };
+    let writers: Vec<ManagedFieldsEntry> =
+        std::mem::take(&mut lean.managed_fields.0).into_iter().filter(holds).map(entry).collect();
+    let mut meta = lean.into_meta();
+    meta.managed_fields = (!writers.is_empty()).then_some(writers);
+    Ok(meta)
+}
+
+/// Who wrote something that `data` holds now, of metadata that was read by [`data_meta`].
+pub fn data_writers(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
+    meta.managed_fields.iter().flatten().filter_map(|entry| entry.manager.as_deref())
 }
 
 /// Decodes `metadata` and skips `managedFields`; for `#[serde(deserialize_with)]`.
@@ -355,6 +401,25 @@ mod tests {
         let mut full: ObjectMeta = serde_json::from_value(wire["metadata"].clone()).unwrap();
         assert!(full.managed_fields.take().is_some());
         assert_eq!(lean.metadata, full);
+    }
+
+    #[test]
+    fn who_wrote_what_a_secret_holds_is_kept_and_who_wrote_beside_it_is_not() {
+        #[derive(Deserialize)]
+        struct Kept {
+            #[serde(default, deserialize_with = "data_meta")]
+            metadata: ObjectMeta,
+        }
+        let fields = json!([
+            {"manager": "one", "operation": "Update", "fieldsV1": {"f:data": {".": {}, "f:userData": {}}, "f:type": {}}},
+            {"manager": "two", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}}},
+            {"manager": "three", "operation": "Update", "fieldsV1": {"f:data": {".": {}}}},
+            {"manager": "four", "operation": "Update", "fieldsV1": "?"},
+        ]);
+        let kept: Kept = serde_json::from_value(json!({"metadata": {"name": "a", "managedFields": fields}})).unwrap();
+        assert_eq!(data_writers(&kept.metadata).collect::<Vec<_>>(), ["one"]);
+        let bare: Kept = serde_json::from_value(json!({"metadata": {"name": "a", "managedFields": null}})).unwrap();
+        assert_eq!(data_writers(&bare.metadata).count(), 0);
     }
 
     #[test]

@@ -302,6 +302,11 @@ impl Claims {
                 self.events.say(&s.target(), false, "SecretCopied", &text).await;
                 Ok(Flow::Next)
             }
+            Copied::Unchanged => {
+                self.faults.forget(&s.claim.uid, part);
+                // Nothing was written, so nothing brings the pass that goes on from here.
+                Ok(Flow::Again)
+            }
             Copied::NoSource => Err(Error::Behind),
             Copied::Unusable(version, fault) => {
                 self.faults.note(&s.claim.uid, part, version, fault);

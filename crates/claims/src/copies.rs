@@ -15,7 +15,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::facts::{SecretRef, Secrets};
+use crate::facts::{SecretFacts, SecretRef, Secrets};
 use crate::parts::{Fault, Part};
 
 /// Why a copy could not be made or deleted.
@@ -76,8 +76,10 @@ pub struct Copy<'a> {
 /// How copying ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// The copy is there and equal.
+    /// The copy was made, or made right.
     Done,
+    /// The copy was right.
+    Unchanged,
     /// The tenant's secret is not there.
     NoSource,
     /// The tenant's secret, at that version, or its place cannot be used.
@@ -105,10 +107,19 @@ impl Copies {
     }
 
     /// Whether a copy is as it was when it was right; what it holds is not looked at. The first version that a process
-    /// meets counts as right.
+    /// meets counts as right when the server knows of nobody else who wrote what it holds: somebody may have while no
+    /// process was there to see it.
     #[must_use]
-    pub fn is_untouched(&self, key: &ObjectKey, version: &Version) -> bool {
-        self.right().entry(key.clone()).or_insert_with(|| version.clone()) == version
+    pub fn is_untouched(&self, key: &ObjectKey, copy: &SecretFacts) -> bool {
+        let mut right = self.right();
+        match right.get(key) {
+            Some(version) => *version == copy.version,
+            None if copy.sole => {
+                right.insert(key.clone(), copy.version.clone());
+                true
+            }
+            None => false,
+        }
     }
 
     /// Forgets a copy that is gone.
@@ -141,20 +152,35 @@ impl Copies {
         let body = body(copy, &version, type_, &data);
         let place = copy.at.namespace.as_deref().unwrap_or_default();
         let key = ObjectKey::namespaced(place, copy.at.name.clone());
-        match self.writer.create(&kind(), Some(place), &body).await? {
-            Created::New(made) => self.wrote(&key, made),
-            Created::Existing(found) => {
-                let ours = found.pointer(&label_pointer()).and_then(Value::as_str) == Some(copy.claim);
-                if !ours {
-                    return Ok(Copied::Unusable(version, Fault::NameTaken));
+        let found = match self.read(&key).await? {
+            Some(found) => found,
+            None => match self.writer.create(&kind(), Some(place), &body).await? {
+                Created::New(made) => {
+                    self.wrote(&key, made);
+                    return Ok(Copied::Done);
                 }
-                self.refresh(&key, &found, body, type_).await?;
-            }
+                Created::Existing(found) => found,
+            },
+        };
+        let ours = found.pointer(&label_pointer()).and_then(Value::as_str) == Some(copy.claim);
+        if !ours {
+            return Ok(Copied::Unusable(version, Fault::NameTaken));
         }
-        Ok(Copied::Done)
+        self.refresh(&key, &found, body, type_).await
     }
 
-    async fn refresh(&self, key: &ObjectKey, found: &Value, mut body: Value, type_: &str) -> Result<(), Error> {
+    /// A copy that the index shows, as it is now: where one is, nobody has to try to make it.
+    async fn read(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
+        if !matches!(self.secrets.get(key), Seen::At(_)) {
+            return Ok(None);
+        }
+        let read = |source| Error::Read { key: key.clone(), source: Box::new(source) };
+        let found = self.api(key.namespace().unwrap_or_default()).get_opt(key.name()).await.map_err(read)?;
+        let value = |found| serde_json::to_value(found).map_err(|error| read(kube::Error::SerdeError(error)));
+        found.map(value).transpose()
+    }
+
+    async fn refresh(&self, key: &ObjectKey, found: &Value, mut body: Value, type_: &str) -> Result<Copied, Error> {
         let text = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let target = Target { kind: kind(), key: key.clone(), uid: text("/metadata/uid").into() };
         let version = Version { uid: target.uid.clone(), resource_version: text("/metadata/resourceVersion").into() };
@@ -162,6 +188,10 @@ impl Copies {
         if text("/type") != type_ {
             self.writer.delete(&target, Some(&version)).await?;
             return Err(Error::Behind);
+        }
+        if says(found, &body) {
+            self.right().insert(key.clone(), version);
+            return Ok(Copied::Unchanged);
         }
         if let Some(body) = body.as_object_mut() {
             body.remove("type");
@@ -174,7 +204,7 @@ impl Copies {
         }
         let made = self.writer.merge(&target, body, Some(&version)).await?;
         self.wrote(key, made);
-        Ok(())
+        Ok(Copied::Done)
     }
 
     /// Deletes copies that the index shows.
@@ -227,6 +257,17 @@ impl Copies {
 
 fn kind() -> Kind {
     Kind::of::<Secret>()
+}
+
+/// Whether a copy holds exactly this, and carries at least these marks.
+fn says(found: &Value, body: &Value) -> bool {
+    let among = |pointer: &str| {
+        let mut marks = body.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+        let there = found.pointer(pointer);
+        marks.all(|(key, value)| there.and_then(|there| there.get(key)) == Some(value))
+    };
+    let same = |pointer: &str| found.pointer(pointer) == body.pointer(pointer);
+    same("/data") && same("/metadata/ownerReferences") && among("/metadata/labels") && among("/metadata/annotations")
 }
 
 fn label_pointer() -> String {

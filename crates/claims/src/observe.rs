@@ -328,8 +328,7 @@ impl Claims {
             return Ok(Progress::Unusable { name: name.into(), fault });
         }
         let fresh = copy.is_some_and(|copy| {
-            copy.source.as_deref() == Some(&*source.version.resource_version)
-                && self.copies.is_untouched(&key, &copy.version)
+            copy.source.as_deref() == Some(&*source.version.resource_version) && self.copies.is_untouched(&key, &copy)
         });
         Ok(if ours && fresh { Progress::Ready { at } } else { Progress::Due { at } })
     }

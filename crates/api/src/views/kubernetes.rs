@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use crate::meta::lean_meta;
+use crate::meta::{data_meta, lean_meta};
 
 /// A Namespace: who it is and how it is labelled.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -19,8 +19,8 @@ crate::view! { Namespace, group: "", versions: ["v1"], plural: "namespaces", sco
 /// reads the one it needs by name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Secret {
-    /// The standard metadata.
-    #[serde(default, deserialize_with = "lean_meta")]
+    /// The standard metadata; of `managedFields` only who wrote what the Secret holds.
+    #[serde(default, deserialize_with = "data_meta")]
     pub metadata: ObjectMeta,
 }
 

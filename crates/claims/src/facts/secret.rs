@@ -1,6 +1,7 @@
 //! Secrets: who they belong to and that they changed, never what they hold.
 
 use api::key::ObjectKey;
+use api::meta::data_writers;
 use api::names::claims::{CLAIM_UID_LABEL, SOURCE_VERSION_ANNOTATION};
 use api::views::Secret;
 use kit::feed::{Project, Version};
@@ -21,7 +22,13 @@ pub struct SecretFacts {
     pub source: Option<Box<str>>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether Berth alone wrote what it holds now, by the server's own record of who wrote what. A record that says
+    /// nothing, or that a part was taken away, proves nothing.
+    pub sole: bool,
 }
+
+/// Who writes copies, as the server records it.
+const WRITER: &str = "berth-claims";
 
 impl SecretFacts {
     /// The host that it was copied for, by the name that copies have.
@@ -39,8 +46,13 @@ impl Project for Secrets {
     const INDEXES: &'static [&'static str] = &["claim", "host"];
 
     fn slim(source: Secret) -> SecretFacts {
+        let sole = {
+            let mut writers = data_writers(&source.metadata).peekable();
+            writers.peek().is_some() && writers.all(|writer| writer == WRITER)
+        };
         SecretFacts {
             version: Version::of(&source),
+            sole,
             source: source
                 .metadata
                 .annotations

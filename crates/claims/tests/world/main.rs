@@ -5,6 +5,7 @@
 mod crowd;
 mod edges;
 mod objects;
+mod restart;
 mod site;
 mod stories;
 mod sweeps;
