@@ -1,4 +1,5 @@
-//! What surrounds the claims of one kind: their quotas, namespaces, clusters and Secrets, and who waits for room.
+//! What surrounds the claims of one kind: their quotas, what claims of other kinds hold of them, namespaces, clusters and
+//! Secrets, and who waits for room.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use kit::manager::{self, Manager};
 use kit::queue::{Priority, Work};
 
 use crate::claim::{BY_CLUSTER, BY_SECRET, ClaimFacts, Claims, Served, Texts};
+use crate::held::{Held, Holders};
 use crate::quota::{Allowance, Full, Quota};
 
 /// HostClaimQuotas, as those see them who make machines.
@@ -145,6 +147,7 @@ impl Ledger {
 /// Claims of a kind and what surrounds them; clones share it.
 pub struct Around<K: Served> {
     claims: Feed<Claims<K>>,
+    holders: Feed<Holders>,
     quotas: Feed<Quotas>,
     spaces: Feed<Spaces>,
     clusters: Feed<Clusters>,
@@ -156,6 +159,7 @@ impl<K: Served> Clone for Around<K> {
     fn clone(&self) -> Self {
         Self {
             claims: self.claims.clone(),
+            holders: self.holders.clone(),
             quotas: self.quotas.clone(),
             spaces: self.spaces.clone(),
             clusters: self.clusters.clone(),
@@ -177,6 +181,7 @@ impl<K: Served> Around<K> {
     pub fn follow(manager: &Manager) -> Result<Self, manager::Error> {
         Ok(Self {
             claims: manager.feed()?,
+            holders: manager.feed()?,
             quotas: manager.feed()?,
             spaces: manager.feed()?,
             clusters: manager.feed()?,
@@ -188,6 +193,7 @@ impl<K: Served> Around<K> {
     /// Waits until every index is complete, or known to have nothing to hold.
     pub async fn settled(&self) {
         self.claims.settled().await;
+        self.holders.settled().await;
         self.quotas.settled().await;
         self.spaces.settled().await;
         self.clusters.settled().await;
@@ -283,6 +289,25 @@ impl<K: Served> Around<K> {
             }
             own.add_now(delta.key.clone(), Priority::Urgent);
             if freed {
+                queue(&ledger, &own);
+            }
+        });
+        let (ledger, own) = (Arc::clone(&self.ledger), Arc::clone(work));
+        self.holders.observe(move |delta| {
+            let other = |held: &&Arc<Held>| *held.kind != *K::KIND;
+            let old = delta.old.as_deref().and_then(Option::as_ref).filter(other);
+            let new = delta.new.as_deref().and_then(Option::as_ref).filter(other);
+            let freed = old.filter(|old| new.is_none_or(|new| new != *old));
+            {
+                let mut ledger = lock(&ledger);
+                if let Some(old) = freed {
+                    ledger.allowance.give_back(&old.uid);
+                }
+                if let Some(new) = new {
+                    ledger.allowance.hold_elsewhere(delta.key.namespace().unwrap_or_default(), new);
+                }
+            }
+            if freed.is_some() {
                 queue(&ledger, &own);
             }
         });

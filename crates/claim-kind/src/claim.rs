@@ -136,7 +136,8 @@ impl ClaimFacts {
     }
 }
 
-fn kind_of(spec: &Value) -> &str {
+/// The kind that a claim asks for.
+pub(crate) fn kind_of(spec: &Value) -> &str {
     spec.get("kind").and_then(Value::as_str).unwrap_or(BAREMETAL)
 }
 

@@ -25,6 +25,7 @@ pub mod contract;
 pub mod decide;
 pub mod guard;
 pub mod heartbeat;
+pub mod held;
 pub mod observe;
 pub mod quota;
 pub mod rights;

@@ -1,13 +1,16 @@
 //! Quotas: how many machines a tenant may hold, whatever kind they are of.
 //!
 //! [`Quota`] is one HostClaimQuota, ready to be asked. A controller whose machines are not counted elsewhere keeps an
-//! [`Allowance`]: it takes room for a claim before anything is made, so that two claims never pass a last unit together.
+//! [`Allowance`]: it takes room for a claim before anything is made, so that two claims of its kind never pass a last unit
+//! together, and it is told what claims of other kinds [hold](crate::held).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use api::own::HostClaimQuotaSpec;
 use api::selector::{Labels, Selector, SelectorFault};
+
+use crate::held::Held;
 
 /// Labels as they are kept.
 type Texts = BTreeMap<Box<str>, Box<str>>;
@@ -98,10 +101,15 @@ impl fmt::Display for Full {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Holding {
     tenant: Box<str>,
+    /// The namespace of the machine, for a host.
+    place: Option<Box<str>>,
     labels: Texts,
+    /// Whether it is of another kind.
+    elsewhere: bool,
 }
 
-/// Who of the claims of one kind holds a machine, or is about to, and what the quotas say to one more.
+/// Who of the claims of one kind holds a machine, or is about to, what claims of other kinds hold, and what the quotas say
+/// to one more.
 #[derive(Clone, Debug, Default)]
 pub struct Allowance {
     quotas: BTreeMap<Box<str>, Quota>,
@@ -128,7 +136,23 @@ impl Allowance {
 
     /// A claim, by its uid, has a machine with these labels: what is there counts, whatever the quotas say.
     pub fn hold(&mut self, claim: &str, tenant: &str, labels: Texts) {
-        self.held.insert(claim.into(), Holding { tenant: tenant.into(), labels });
+        let holding = Holding { tenant: tenant.into(), place: None, labels, elsewhere: false };
+        self.held.insert(claim.into(), holding);
+    }
+
+    /// A claim of another kind has a machine, or is about to.
+    pub fn hold_elsewhere(&mut self, tenant: &str, held: &Held) {
+        let holding =
+            Holding { tenant: tenant.into(), place: held.place.clone(), labels: held.labels.clone(), elsewhere: true };
+        self.held.insert(held.uid.clone(), holding);
+    }
+
+    /// Claims of other kinds, each with its tenant, hold this and nothing else.
+    pub fn elsewhere<'h>(&mut self, all: impl Iterator<Item = (&'h str, &'h Held)>) {
+        self.held.retain(|_, holding| !holding.elsewhere);
+        for (tenant, held) in all {
+            self.hold_elsewhere(tenant, held);
+        }
     }
 
     /// Takes room for a machine with these labels before it is made; a claim that has it keeps it.
@@ -147,7 +171,7 @@ impl Allowance {
                 } else {
                     *holding.tenant == *tenant
                 };
-                uid != claim && pot && quota.covers(None, &holding.labels)
+                uid != claim && pot && quota.covers(holding.place.as_deref(), &holding.labels)
             };
             let used = u32::try_from(self.held.iter().filter(|(uid, holding)| counts(uid, holding)).count())
                 .unwrap_or(u32::MAX);
@@ -225,6 +249,33 @@ mod tests {
         allowance.space("blue", Some(Texts::new()));
         assert_eq!(allowance.take("c", "blue", Texts::new()), Ok(()), "no longer bound");
         assert_eq!((allowance.priority("red", 9), allowance.priority("blue", 9)), (5, 9));
+    }
+
+    #[test]
+    fn machines_of_every_kind_count_where_the_quota_means_them() {
+        let mut allowance = Allowance::default();
+        allowance.quota("all", Some(quota(json!({"tenants": {"names": ["red"]}, "hard": {"hosts": 2}}))));
+        let metal = json!({"tenants": {"names": ["red"]}, "hard": {"hosts": 0}, "infraNamespaces": ["metal"]});
+        allowance.quota("metal", Some(quota(metal)));
+        let held = |uid: &str, place: Option<&str>| Held {
+            uid: uid.into(),
+            kind: "baremetal".into(),
+            place: place.map(Into::into),
+            labels: Texts::new(),
+        };
+        allowance.hold_elsewhere("red", &held("host", Some("metal")));
+        allowance.hold_elsewhere("blue", &held("other", Some("metal")));
+        assert_eq!(allowance.take("one", "red", Texts::new()), Ok(()), "what stands in no namespace is in none listed");
+        let full = allowance.take("two", "red", Texts::new()).unwrap_err();
+        assert_eq!(full.to_string(), "uses 2 of 2 hosts of quota all");
+        allowance.elsewhere(std::iter::empty());
+        assert_eq!(allowance.take("two", "red", Texts::new()), Ok(()), "its own are still there, the host is not");
+        let again = held("host", Some("metal"));
+        allowance.elsewhere([("red", &again)].into_iter());
+        assert_eq!(allowance.take("three", "red", Texts::new()).unwrap_err().used, 3, "nobody loses one");
+        allowance.give_back("host");
+        allowance.give_back("one");
+        assert_eq!(allowance.take("three", "red", Texts::new()), Ok(()));
     }
 
     #[test]

@@ -8,9 +8,11 @@ use api::names::claims::{
     BAREMETAL_FINALIZER, BLOCK_MOVE_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION, DETACHED_ANNOTATION, REBOOT_ANNOTATION,
     UNHEALTHY_ANNOTATION,
 };
+use api::names::hosts::ALLOCATION_ANNOTATION;
 use api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION};
-use api::own::{HostClaimSpec, HostClaimStatus, HostMetadata};
+use api::own::{BAREMETAL, HostClaimSpec, HostClaimStatus, HostMetadata};
 use api::raw::HostClaim;
+use claim_kind::held::Held;
 use jiff::Timestamp;
 use kit::feed::Project;
 
@@ -129,6 +131,15 @@ impl ClaimFacts {
         let pull = self.spec.image.as_ref().and_then(|image| image.oci_auth_secret_name.as_deref());
         data.chain(pull).filter(|name| !name.is_empty())
     }
+
+    /// The machine of a claim of another kind: quotas count it like a host.
+    #[must_use]
+    pub fn held_elsewhere(&self) -> Option<Held> {
+        if self.spec.kind == BAREMETAL {
+            return None;
+        }
+        Held::of(&self.uid, &self.spec.kind, &self.status, self.annotation(ALLOCATION_ANNOTATION))
+    }
 }
 
 /// So many labels and so many annotations of a claim are kept that only its tenant knows the meaning of.
@@ -138,8 +149,9 @@ pub const LONGEST: usize = 4096;
 
 /// Whether an annotation asks for something, or tells of something, that matters to the claim.
 fn speaks(key: &str) -> bool {
-    const KEYS: [&str; 5] = [
+    const KEYS: [&str; 6] = [
         PAUSED_ANNOTATION,
+        ALLOCATION_ANNOTATION,
         DETACHED_ANNOTATION,
         BLOCK_MOVE_ANNOTATION,
         DELETE_FOR_MOVE_ANNOTATION,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::key::ObjectKey;
+use claim_kind::held::Held;
 use jiff::Timestamp;
 
 use super::fit::ailment;
@@ -89,6 +90,7 @@ impl Yard {
 
     /// A claim changed, appeared or is gone. Returns the claims to look at, the claim itself where it got a host.
     pub fn claim(&mut self, key: &ObjectKey, facts: Option<Arc<ClaimFacts>>, now: Timestamp) -> Vec<ObjectKey> {
+        self.elsewhere(key, facts.as_ref().and_then(|facts| facts.held_elsewhere()));
         let Some(facts) = facts else {
             self.forget(key);
             return self.finish(now);
@@ -152,7 +154,8 @@ impl Yard {
     /// A quota changed, appeared or is gone. Returns the claims to look at.
     pub fn quota(&mut self, name: &str, facts: Option<Arc<QuotaFacts>>, now: Timestamp) -> Vec<ObjectKey> {
         self.changes += 1;
-        self.holdings.set_quota(name, facts, self.hosts.held(), |tenant| self.rules.space(tenant));
+        let elsewhere = self.elsewhere.iter().map(|(claim, held)| (claim.namespace().unwrap_or_default(), held));
+        self.holdings.set_quota(name, facts, self.hosts.held(), elsewhere, |tenant| self.rules.space(tenant));
         let bound_before: Vec<Box<str>> = self
             .tenants
             .iter()
@@ -273,6 +276,23 @@ impl Yard {
         let soon = now.saturating_add(TEXTS_PAUSE).unwrap_or(Timestamp::MAX);
         self.timers.extend(later.into_iter().map(|timer| (soon, timer)));
         self.finish(now)
+    }
+
+    /// A claim of another kind holds this, or nothing any more: its tenant's quotas count it.
+    fn elsewhere(&mut self, key: &ObjectKey, held: Option<Held>) {
+        if self.elsewhere.get(key) == held.as_ref() {
+            return;
+        }
+        self.changes += 1;
+        let tenant = key.namespace().unwrap_or_default();
+        if let Some(old) = self.elsewhere.remove(key) {
+            let loosened = self.holdings.discount_elsewhere(tenant, self.rules.space(tenant), &old);
+            self.loosen(tenant, loosened);
+        }
+        if let Some(held) = held {
+            self.holdings.count_elsewhere(tenant, self.rules.space(tenant), &held);
+            self.elsewhere.insert(key.clone(), held);
+        }
     }
 
     /// Judges a claim again: whether it has a host, is promised one, wants one or wants none.

@@ -27,6 +27,7 @@ use std::time::Duration;
 use api::key::ObjectKey;
 use api::names::claims::AVOID_PREFIX;
 use api::own::BAREMETAL;
+use claim_kind::held::Held;
 use jiff::Timestamp;
 
 use crate::facts::{ClaimFacts, HostFacts};
@@ -208,6 +209,8 @@ pub struct Yard {
     rules: Rules,
     holdings: Holdings,
     claims: HashMap<ObjectKey, Claim>,
+    /// What claims of other kinds hold.
+    elsewhere: BTreeMap<ObjectKey, Held>,
     tenants: BTreeMap<Box<str>, Tenant>,
     lines: Lines,
     timers: BTreeSet<(Timestamp, Timer)>,
@@ -230,6 +233,7 @@ impl Yard {
             rules: Rules::new(&settings),
             holdings: Holdings::default(),
             claims: HashMap::new(),
+            elsewhere: BTreeMap::new(),
             tenants: BTreeMap::new(),
             lines: Lines::default(),
             timers: BTreeSet::new(),
@@ -379,7 +383,14 @@ impl Yard {
         let seen = host.seen();
         let policies = self.rules.of_namespace(seen.namespace());
         let space = self.rules.space(tenant);
-        match self.holdings.discount(tenant, space, &seen, policies) {
+        let tenant: Box<str> = tenant.into();
+        let loosened = self.holdings.discount(&tenant, space, &seen, policies);
+        self.loosen(&tenant, loosened);
+    }
+
+    /// Tries the lines of those again who may have room.
+    fn loosen(&mut self, tenant: &str, loosened: Loosened) {
+        match loosened {
             Loosened::Nobody => {}
             Loosened::Tenant => {
                 let wishes = self.lines.of_tenant(tenant);

@@ -1,10 +1,12 @@
-//! Who holds how much, and how much they may hold. Promised hosts count, so that nobody passes a last unit twice.
+//! Who holds how much, and how much they may hold. Promised hosts count, so that nobody passes a last unit twice, and for
+//! quotas the machines of claims of other kinds count too.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::key::ObjectKey;
+use claim_kind::held::Held;
 
 use super::hosts::Seen;
 use super::policies::Policy;
@@ -54,8 +56,20 @@ impl Quota {
         self.rule.covers(Some(host.namespace()), &host.labels())
     }
 
+    fn covers_elsewhere(&self, held: &Held) -> bool {
+        self.rule.covers(held.place.as_deref(), &held.labels)
+    }
+
     fn hard(&self) -> u32 {
         self.rule.hard()
+    }
+
+    /// Who has room again when this tenant gives something back.
+    fn loosens(&self, tenant: &str) -> Loosened {
+        if self.used_by(tenant) < self.hard() {
+            return Loosened::Nobody;
+        }
+        if self.rule.spec().shared { Loosened::Everybody } else { Loosened::Tenant }
     }
 
     /// What counts against the limit when this tenant asks.
@@ -94,7 +108,7 @@ impl Eq for Share {}
 /// How much of a quota or a policy is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// Hosts held by all tenants together, promised ones and reservations included.
+    /// Hosts held by all tenants together, promised ones and reservations included; of a quota also machines of other kinds.
     pub hosts: u32,
     /// Hosts by tenant.
     pub tenants: BTreeMap<Box<str>, u32>,
@@ -231,10 +245,32 @@ impl Holdings {
         }
         for (name, quota) in self.quotas.iter_mut().filter(|(_, quota)| quota.covers(host)) {
             if quota.binds(tenant, space) {
-                if quota.used_by(tenant) >= quota.hard() {
-                    loosened =
-                        loosened.max(if quota.rule.spec().shared { Loosened::Everybody } else { Loosened::Tenant });
-                }
+                loosened = loosened.max(quota.loosens(tenant));
+                quota.used = quota.used.saturating_sub(1);
+                self.touched.quotas.insert(name.clone());
+            }
+            subtract(&mut quota.counts, tenant);
+        }
+        loosened
+    }
+
+    /// Counts a machine of another kind for its tenant.
+    pub(super) fn count_elsewhere(&mut self, tenant: &str, space: Option<&SpaceFacts>, held: &Held) {
+        for (name, quota) in self.quotas.iter_mut().filter(|(_, quota)| quota.covers_elsewhere(held)) {
+            add(&mut quota.counts, tenant);
+            if quota.binds(tenant, space) {
+                quota.used += 1;
+                self.touched.quotas.insert(name.clone());
+            }
+        }
+    }
+
+    /// Counts a machine of another kind for its tenant no longer; says whether a limit was reached that is not now.
+    pub(super) fn discount_elsewhere(&mut self, tenant: &str, space: Option<&SpaceFacts>, held: &Held) -> Loosened {
+        let mut loosened = Loosened::Nobody;
+        for (name, quota) in self.quotas.iter_mut().filter(|(_, quota)| quota.covers_elsewhere(held)) {
+            if quota.binds(tenant, space) {
+                loosened = loosened.max(quota.loosens(tenant));
                 quota.used = quota.used.saturating_sub(1);
                 self.touched.quotas.insert(name.clone());
             }
@@ -261,12 +297,13 @@ impl Holdings {
         }
     }
 
-    /// Replaces a quota and counts the hosts that are held.
+    /// Replaces a quota and counts the hosts that are held, and the machines of other kinds.
     pub(super) fn set_quota<'h, 's>(
         &mut self,
         name: &str,
         facts: Option<Arc<QuotaFacts>>,
         held: impl Iterator<Item = (&'h str, Seen<'h>)>,
+        elsewhere: impl Iterator<Item = (&'h str, &'h Held)>,
         space: impl Fn(&str) -> Option<&'s SpaceFacts>,
     ) {
         self.touched.quotas.insert(name.into());
@@ -275,6 +312,11 @@ impl Holdings {
             let mut quota = Quota::new(&facts);
             for (tenant, host) in held {
                 if quota.covers(&host) {
+                    add(&mut quota.counts, tenant);
+                }
+            }
+            for (tenant, held) in elsewhere {
+                if quota.covers_elsewhere(held) {
                     add(&mut quota.counts, tenant);
                 }
             }

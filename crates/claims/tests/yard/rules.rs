@@ -269,3 +269,45 @@ fn many_wishes_do_not_have_all_their_texts_found_anew_in_one_go() {
     }
     assert_eq!((rounds, woken), (3, 40), "16 at a time, and everybody hears of the host that is no use to them");
 }
+
+#[test]
+fn a_quota_counts_the_machines_of_every_kind() {
+    let mut yard = Yard::new(Settings::default());
+    yard.policy(&key("i/p"), Some(admits(&["t1", "t2"])), at(0));
+    let spec = |hard: u32| quota(json!({"tenants": {"names": ["t1"]}, "hard": {"hosts": hard}}));
+    let metal = json!({"tenants": {"names": ["t1"]}, "hard": {"hosts": 1}, "infraNamespaces": ["i"]});
+    yard.quota("all", Some(spec(2)), at(0));
+    yard.quota("metal", Some(quota(metal)), at(0));
+    yard.host(&key("i/h"), Some(host("h", json!({}))), at(0));
+    yard.open(at(0));
+    let other = |name: &str, status: Value| {
+        object_claim(name, 0, json!({"spec": {"poweredOn": true, "kind": "vm"}, "status": status}))
+    };
+    let used = |yard: &Yard, name: &str| yard.quota_use(name).unwrap().hosts;
+    yard.claim(&key("t1/vm"), Some(other("t1/vm", json!({"resourceID": "m-1"}))), at(1));
+    yard.claim(&key("t1/to-come"), Some(other("t1/to-come", json!({"provisioningState": "Provisioning"}))), at(1));
+    yard.claim(&key("t1/idle"), Some(other("t1/idle", json!({"provisioningState": "Available"}))), at(1));
+    yard.claim(&key("t2/vm"), Some(other("t2/vm", json!({"resourceID": "m-2"}))), at(1));
+    assert_eq!((used(&yard, "all"), used(&yard, "metal")), (2, 0), "what is in no namespace of hosts is not metal");
+    assert!(yard.touched().quotas.contains("all"), "and its owner hears of it");
+
+    yard.claim(&key("t1/a"), Some(claim("t1/a", 2, json!({}))), at(2));
+    assert_eq!(yard.offer(&key("t1/a")), None);
+    let unbound = yard.unbound(&key("t1/a"), at(2));
+    assert_eq!(unbound.why, Why::QuotaExceeded);
+    assert!(unbound.text.contains("uses 2 of 2 hosts of quota all"), "{}", unbound.text);
+
+    // Whoever waits hears that something was given back, of whatever kind it was.
+    let woken = yard.claim(&key("t1/vm"), None, at(3));
+    assert!(woken.contains(&key("t1/a")) && yard.offer(&key("t1/a")).is_some());
+    assert_eq!((used(&yard, "all"), used(&yard, "metal")), (2, 1));
+
+    // What another kind takes meanwhile is seen before the host is bound, and a quota that is made anew counts it too.
+    yard.claim(&key("t1/late"), Some(other("t1/late", json!({"resourceID": "m-3"}))), at(4));
+    let live = host("h", json!({}));
+    assert_eq!(yard.unfit(&key("t1/a"), &key("i/h"), &live, at(4)), Some(Unfit::QuotaExceeded));
+    yard.quota("all", None, at(5));
+    yard.quota("all", Some(spec(3)), at(6));
+    assert_eq!(used(&yard, "all"), 3);
+    assert_eq!(yard.unfit(&key("t1/a"), &key("i/h"), &live, at(6)), None);
+}

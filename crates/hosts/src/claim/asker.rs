@@ -9,6 +9,7 @@ use api::names::InstanceId;
 use api::names::hosts::INSTANCE_ANNOTATION;
 use api::own::HostClaimStatus;
 use api::raw::HostClaim;
+use claim_kind::held::{Held, Holders};
 use claim_kind::quota::{Allowance, Full};
 use claim_kind::terms::{Catalogue, Listing, Terms};
 use kit::conditions::Transition;
@@ -33,6 +34,8 @@ use crate::snapshot::Snapshot;
 pub struct Feeds {
     /// Claims.
     pub claims: Feed<Claims>,
+    /// What claims of all kinds hold.
+    pub holders: Feed<Holders>,
     /// Quotas.
     pub quotas: Feed<Quotas>,
     /// Kinds of claims.
@@ -43,6 +46,7 @@ impl Feeds {
     /// Waits until every index is complete, or known to have nothing to hold.
     pub async fn settled(&self) {
         self.claims.settled().await;
+        self.holders.settled().await;
         self.quotas.settled().await;
         self.kinds.settled().await;
     }
@@ -66,14 +70,8 @@ pub struct ByClaim {
 impl ByClaim {
     /// Those of these indexes.
     #[must_use]
-    pub fn new(claims: Feed<Claims>, quotas: Feed<Quotas>, kinds: Feed<Catalogue>, world: World) -> Self {
-        let feeds = Feeds { claims, quotas, kinds };
+    pub fn new(feeds: Feeds, world: World) -> Self {
         Self { feeds, world, terms: Arc::new(kind::terms()), taken: Mutex::default() }
-    }
-
-    /// What it follows.
-    pub(super) fn feeds(&self) -> Feeds {
-        self.feeds.clone()
     }
 
     fn taken(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Box<str>>> {
@@ -156,12 +154,19 @@ impl Asker for ByClaim {
     fn quota(&self, s: &Snapshot) -> Option<Full> {
         let (claim, tenant) = (s.claim.as_ref()?, s.key.namespace()?);
         let mut allowance = Allowance::default();
-        for (key, quota) in self.feeds.quotas.all() {
+        let quotas = self.feeds.quotas.all();
+        // Where there is no quota nobody has to be counted, and of other kinds there may be very many.
+        let others = if quotas.is_empty() { Vec::new() } else { self.feeds.holders.all() };
+        for (key, quota) in quotas {
             allowance.quota(key.name(), Some(quota.quota()));
         }
         for (key, space) in self.world.spaces.all() {
             allowance.space(key.name(), Some(space.labels.clone()));
         }
+        let other = |held: &&Arc<Held>| *held.kind != *KIND;
+        let others =
+            others.iter().filter_map(|(key, held)| Some((key.namespace()?, &**held.as_ref().as_ref().filter(other)?)));
+        allowance.elsewhere(others);
         let mut taken = self.taken();
         for (key, other) in self.feeds.claims.all() {
             let (Some(other), Some(namespace)) = (&*other, key.namespace()) else { continue };

@@ -29,13 +29,12 @@ use api::names::hosts::MACHINE_NAME_TAG;
 use aws::cloud::Cloud;
 use aws::port::Tags;
 use claim_kind::heartbeat;
-use claim_kind::terms::Catalogue;
 use kit::events::Events;
 use kit::manager::{self, Manager};
 use kit::room::Driver;
 use kit::write::Writer;
 
-pub use asker::ByClaim;
+pub use asker::{ByClaim, Feeds};
 pub use facts::{ClaimFacts, Claims, Fault, Progress, Quotas};
 pub use kind::{FINALIZER, KIND, profile};
 
@@ -85,7 +84,8 @@ pub fn mount<C: Cloud>(
     // Once: a second mount would serve the same feed.
     let _ = machines.claims.set(claims.clone());
     let world = machines.world.clone();
-    let asker = ByClaim::new(claims, manager.feed::<Quotas>()?, manager.feed::<Catalogue>()?, world.clone());
+    let feeds = Feeds { claims, holders: manager.feed()?, quotas: manager.feed()?, kinds: manager.feed()? };
+    let asker = ByClaim::new(feeds.clone(), world.clone());
     let (client, name) = (manager.client().clone(), ByClaim::NAME);
     let parts = Parts {
         world: world.clone(),
@@ -96,7 +96,6 @@ pub fn mount<C: Cloud>(
         clock: machines.clock.clone(),
         metrics: machines.metrics.clone(),
     };
-    let feeds = asker.feeds();
     let driver = Driver::new(manager, Keeper::asked_by(asker, parts));
     wake::claims(&feeds, &world, driver.work());
     heartbeat::mount(manager, profile(), || true)?;

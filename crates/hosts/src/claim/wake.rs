@@ -1,8 +1,9 @@
-//! What wakes a claim: itself, its Cluster, quotas, its namespace, identities, and another claim that goes.
+//! What wakes a claim: itself, its Cluster, quotas, its namespace, identities, and another claim, of any kind, that goes.
 
 use std::sync::Arc;
 
 use api::key::ObjectKey;
+use claim_kind::held::Held;
 use kit::queue::{Priority, Work};
 
 use super::asker::Feeds;
@@ -34,6 +35,15 @@ pub(super) fn claims(feeds: &Feeds, world: &World, work: &Queue) {
     world.clusters.observe(move |delta| {
         for (key, _) in all.claims.by("cluster", &delta.key.to_string()) {
             queue.add_now(key, Priority::Urgent);
+        }
+    });
+    let (all, queue) = (feeds.clone(), Arc::clone(work));
+    feeds.holders.observe(move |delta| {
+        let other = |held: &&Arc<Held>| *held.kind != *super::KIND;
+        let old = delta.old.as_deref().and_then(Option::as_ref).filter(other);
+        let new = delta.new.as_deref().and_then(Option::as_ref);
+        if old.is_some() && new.is_none() {
+            wake(&all, &queue);
         }
     });
     let (all, queue) = (feeds.clone(), Arc::clone(work));

@@ -27,6 +27,7 @@ use serde_json::json;
 use super::cloud::{Cloud, Machine, Order, Refused, ZONES};
 use super::decide::{self, Block, Step};
 use super::{Fake, Flaw, status};
+use crate::held::Held;
 use crate::quota::{Allowance, Quota};
 
 const SHORTEST: Duration = Duration::from_secs(5);
@@ -247,6 +248,16 @@ impl FakeRoom {
             let name = quota.metadata.name.unwrap_or_default();
             allowance.quota(&name, Some(Quota::new(quota.spec, None)));
         }
+        let claims = self.claims.all();
+        let others: Vec<(&str, Held)> = claims
+            .iter()
+            .filter(|(_, claim)| claim.spec.kind != "fake")
+            .filter_map(|(key, claim)| {
+                let held = Held::of(&claim.uid, &claim.spec.kind, &claim.status, None)?;
+                Some((key.namespace().unwrap_or_default(), held))
+            })
+            .collect();
+        allowance.elsewhere(others.iter().map(|(tenant, held)| (*tenant, held)));
         for machine in machines {
             allowance.hold(&machine.order.claim, &machine.order.tenant, BTreeMap::new());
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION};
 use api::own::Capability;
 use serde_json::{Value, json};
+use sim::server::Server;
 
 use super::{ONE, TWO, delete, gone, make, nothing, ready};
 use crate::contract::script::{CLAIMS, Check, Script, claim, condition, edit, expect, get, owned, put, verify};
@@ -63,7 +64,53 @@ pub(super) fn failure_domain<K: Kind>(kind: &K, skipped: &mut Vec<String>) -> Ch
         .run()
 }
 
+/// A claim of a kind that nobody tested here knows, with a machine.
+const ELSEWHERE: &str = "elsewhere";
+
 pub(super) fn quota<K: Kind>(kind: &K) -> Check {
+    quota_of_one(kind)?;
+    quota_of_all(kind)
+}
+
+fn small(server: &Server) -> Check {
+    put(
+        server,
+        json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "HostClaimQuota", "metadata": {"name": "small"},
+            "spec": {"tenants": {"names": [TENANT]}, "hard": {"hosts": 1}},
+        }),
+    )
+}
+
+/// What a claim of another kind holds leaves no room, until it is given back.
+fn quota_of_all<K: Kind>(kind: &K) -> Check {
+    let full = |place: &Place<K>| place.server.get(CLAIMS, TENANT, ELSEWHERE).is_some();
+    Script::new(kind)
+        .before(|place| {
+            small(&place.server)?;
+            let other = claim(kind, ELSEWHERE, |claim| {
+                claim["spec"] = json!({"poweredOn": true, "kind": "another-kind"});
+                claim["status"] = json!({"resourceID": "m-1", "provisioningState": "Provisioned"});
+            });
+            put(&place.server, other)?;
+            make(kind, place, ONE)
+        })
+        .always(move |place| {
+            let all = kind.resources(place);
+            verify(all.is_empty() || !full(place), || {
+                format!("the quota allows one machine, which another kind has, and there are {all:?}")
+            })
+        })
+        .then(move |place| {
+            nothing(kind, place, ONE)?;
+            expect(&get(&place.server, ONE)?, "Associated", "False", "QuotaExceeded")?;
+            delete(&place.server, ELSEWHERE)
+        })
+        .then(move |place| ready(kind, place, ONE).map(drop))
+        .run()
+}
+
+fn quota_of_one<K: Kind>(kind: &K) -> Check {
     let split = |place: &Place<K>| -> Result<(&'static str, &'static str), String> {
         let (one, two) = (owned(kind, place, ONE)?.len(), owned(kind, place, TWO)?.len());
         match (one, two) {
@@ -74,13 +121,7 @@ pub(super) fn quota<K: Kind>(kind: &K) -> Check {
     };
     Script::new(kind)
         .before(|place| {
-            put(
-                &place.server,
-                json!({
-                    "apiVersion": "berth.dev/v1alpha1", "kind": "HostClaimQuota", "metadata": {"name": "small"},
-                    "spec": {"tenants": {"names": [TENANT]}, "hard": {"hosts": 1}},
-                }),
-            )?;
+            small(&place.server)?;
             make(kind, place, ONE)?;
             make(kind, place, TWO)
         })

@@ -38,7 +38,7 @@ pub const PROMISES: [Promise; 15] = [
     promise("K9", "a claim goes when its machine is proven gone, and not before"),
     promise("K10", "credentials come from the claim's own namespace"),
     promise("K11", "a required failure domain is kept, or the claim waits"),
-    promise("K12", "quotas hold before anything is made"),
+    promise("K12", "quotas hold before anything is made, and count machines of every kind"),
     promise("K13", "nothing is asked again and again without a pause"),
     promise("K14", "nothing is changed while the claim or its cluster is paused"),
     promise("K15", "a tenant reads no endpoint, credential or other tenant's name"),
