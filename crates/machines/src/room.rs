@@ -45,7 +45,8 @@ pub fn mount_machines(
     let name = Keeper::NAME;
     let events = Events::new(client.clone(), name, Some(manager.instance().to_owned()));
     let writer = Writer::new(client.clone(), name);
-    let keeper = Keeper::new(world.clone(), Arc::clone(config), Arc::clone(clients), writer, events);
+    let (by, clock) = ((writer, events), manager.clock().clone());
+    let keeper = Keeper::new(world.clone(), Arc::clone(config), Arc::clone(clients), by, clock);
     let keeper = Driver::new(manager, keeper);
     let warden = Warden::new(world.clone(), Arc::clone(config), Writer::new(client, Warden::NAME));
     let warden = Driver::new(manager, warden);

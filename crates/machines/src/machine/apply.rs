@@ -64,12 +64,20 @@ impl Keeper {
             Step::Fill { wish } => self.fill(s, *wish).await,
             Step::Publish { provider_id } => self.change(s, json!({"spec": {"providerID": provider_id}})).await,
             Step::NameNode { node, provider_id } => {
-                self.change_node(s, &node, json!({"spec": {"providerID": provider_id}})).await
+                let body = json!({"spec": {"providerID": provider_id}});
+                self.change_node(s, NodeFacts { provider_id: Some(provider_id), ..node }, body).await
             }
-            Step::Label { node, changes } => {
-                let flow = self.change_node(s, &node, json!({"metadata": {"labels": changes}})).await?;
+            Step::Label { mut node, changes } => {
+                let body = json!({"metadata": {"labels": changes}});
                 let keys: Vec<&str> = changes.keys().map(String::as_str).collect();
                 let text = format!("Node {}: {}.", node.name, keys.join(", "));
+                for (key, value) in &changes {
+                    match value {
+                        Some(value) => drop(node.labels.insert(key.clone(), value.clone())),
+                        None => drop(node.labels.remove(key)),
+                    }
+                }
+                let flow = self.change_node(s, node, body).await?;
                 self.events.say(&s.target, false, Reason::NodeLabelsSynchronized.as_str(), &text).await;
                 Ok(flow)
             }
@@ -200,24 +208,33 @@ impl Keeper {
         }
     }
 
-    async fn change_node(&self, s: &Snapshot, node: &NodeFacts, body: Value) -> Result<Flow, Error> {
-        let cluster = s.cluster_name().ok_or(Error::Moved)?;
-        let client = match self.enter(s.namespace(), cluster).await? {
+    /// Changes a Node; `after` is what it is then, still at the version it was seen at.
+    async fn change_node(&self, s: &Snapshot, after: NodeFacts, body: Value) -> Result<Flow, Error> {
+        let cluster = ObjectKey::namespaced(s.namespace(), s.cluster_name().ok_or(Error::Moved)?);
+        let client = match self.enter(&cluster).await? {
             Ok(client) => client,
             Err(Closed::NoKubeconfig | Closed::Unusable(_)) => return Err(Error::Closed),
         };
         let writer = Writer::new(client, Self::NAME);
         let target = Target {
             kind: Kind::of::<Node>(),
-            key: ObjectKey::cluster_scoped(node.name.as_str()),
-            uid: node.uid.as_str().into(),
+            key: ObjectKey::cluster_scoped(after.name.as_str()),
+            uid: after.uid.as_str().into(),
         };
-        let at = Version { uid: node.uid.as_str().into(), resource_version: node.version.as_str().into() };
+        let at = Version { uid: after.uid.as_str().into(), resource_version: after.version.as_str().into() };
         // A kubelet writes its Node's status all the time, and the fields here are nobody else's; but a provider id is
         // set once, so whoever set one meanwhile must be seen first.
-        writer.merge(&target, body, Some(&at)).await.map_err(Error::Node)?;
-        self.remember(&s.key, |memory| memory.node = Some(node.name.clone()));
-        Ok(Flow::Again)
+        match writer.merge(&target, body, Some(&at)).await {
+            Ok(version) => {
+                self.remember(&s.key, |memory| memory.node = Some(after.name.clone()));
+                self.sights.wrote(&cluster, NodeFacts { version: version.resource_version.into(), ..after });
+                Ok(Flow::Again)
+            }
+            Err(error) => {
+                self.sights.doubt(&cluster, &after.name);
+                Err(Error::Node(error))
+            }
+        }
     }
 
     /// Lets the machine go, after a look at the server: an index that lags must not leave a host behind.

@@ -1,7 +1,6 @@
 //! Thinks about one machine: what to do next, and what to say.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use api::own::metal3::NamedRef;
 use api::own::{BAREMETAL, ConsumerReference, HostClaimSpec, HostImage, SecretReference};
@@ -16,9 +15,6 @@ use super::snapshot::{Snapshot, Whose, Wish};
 use crate::admit;
 use crate::facts::ClaimFacts;
 use crate::node::{self, Found, NodeFacts, Sight};
-
-/// A Node that is not there yet is looked for again after this long: nothing tells us when it comes.
-const NODE: Duration = Duration::from_secs(30);
 
 /// One effect, or a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -492,6 +488,18 @@ fn fill(s: &Snapshot, wish: Wish, mut thought: Thought) -> Thought {
     thought.doing(Step::Fill { wish: Box::new(wish) })
 }
 
+/// How the Node of the machine is known.
+#[must_use]
+pub fn wanted(s: &Snapshot, claim: &ClaimFacts) -> node::Wanted {
+    let names = claim.status.addresses.iter().filter(|address| ["Hostname", "InternalDNS"].contains(&&*address.type_));
+    node::Wanted {
+        provider_id: s.provider_id(claim),
+        external: s.place.as_ref().is_some_and(|place| place.spec.cloud_provider_enabled == Some(true)),
+        host_uid: claim.status.host_uid.clone(),
+        names: names.map(|address| address.address.clone()).collect(),
+    }
+}
+
 /// The last part of the way: provider id, Node, labels.
 fn follow(s: &Snapshot, claim: &ClaimFacts, mut thought: Thought) -> Thought {
     let provider_id = s.provider_id(claim);
@@ -504,7 +512,7 @@ fn follow(s: &Snapshot, claim: &ClaimFacts, mut thought: Thought) -> Thought {
         }
         Some(_) => {}
     }
-    let again = Step::Wait { until: s.now.saturating_add(NODE).ok() };
+    let again = Step::Wait { until: s.now.saturating_add(s.patience).ok() };
     let nodes = match &s.nodes {
         Sight::NotAsked => {
             thought.node = Some(Says { state: State::Unknown, reason: LOOKING, message: String::new() });
@@ -516,13 +524,7 @@ fn follow(s: &Snapshot, claim: &ClaimFacts, mut thought: Thought) -> Thought {
         }
         Sight::Seen(nodes) => nodes,
     };
-    let names = claim.status.addresses.iter().filter(|address| ["Hostname", "InternalDNS"].contains(&&*address.type_));
-    let wanted = node::Wanted {
-        provider_id: provider_id.clone(),
-        external: s.place.as_ref().is_some_and(|place| place.spec.cloud_provider_enabled == Some(true)),
-        host_uid: claim.status.host_uid.clone(),
-        names: names.map(|address| address.address.clone()).collect(),
-    };
+    let wanted = wanted(s, claim);
     let node = match node::find(nodes, &wanted) {
         Found::Settled(node) => node,
         Found::Unnamed(node) => return thought.doing(Step::NameNode { node, provider_id }),

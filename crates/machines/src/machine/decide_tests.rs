@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::key::ObjectKey;
 use api::names::PAUSED_ANNOTATION;
@@ -77,6 +78,7 @@ fn begun() -> Snapshot {
         bootstrapped: true,
         reuse: None,
         nodes: Sight::NotAsked,
+        patience: node::POLL,
         refused: None,
     }
 }

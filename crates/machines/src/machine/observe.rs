@@ -1,6 +1,7 @@
 //! Gathers one snapshot of a machine: from the indexes, and from the servers as far as the next decision depends on it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::key::ObjectKey;
 use api::names::machines::CLONED_FROM_ANNOTATION;
@@ -16,7 +17,7 @@ use super::decide::{self, Questions};
 use super::room::{Error, Keeper, read};
 use super::snapshot::Snapshot;
 use crate::mode::claim_kind;
-use crate::node::{self, Sight};
+use crate::node::{self, Asks, Lost, Sight};
 
 fn at<P: Project>(feed: &Feed<P>, key: &ObjectKey) -> Result<Option<Arc<P::Slim>>, Error> {
     match feed.get(key) {
@@ -90,6 +91,7 @@ impl Keeper {
             bootstrapped,
             reuse: None,
             nodes: Sight::NotAsked,
+            patience: node::POLL,
             refused: self.memory(key).refused,
         };
         let Questions { reuse, nodes } = decide::questions(&snapshot);
@@ -97,7 +99,7 @@ impl Keeper {
             snapshot.reuse = Some(self.reuse(&snapshot).await?);
         }
         if nodes {
-            snapshot.nodes = self.nodes(&snapshot).await?;
+            (snapshot.nodes, snapshot.patience) = self.nodes(&snapshot).await?;
         }
         Ok(Some(snapshot))
     }
@@ -123,27 +125,36 @@ impl Keeper {
         Ok(wants.unwrap_or_default().then_some(group))
     }
 
-    /// The Nodes of the workload cluster, or the one that was found before.
-    async fn nodes(&self, s: &Snapshot) -> Result<Sight, Error> {
-        let Some(cluster) = s.cluster_name() else { return Ok(Sight::NotAsked) };
-        let client = match self.enter(s.namespace(), cluster).await? {
-            Ok(client) => client,
-            Err(Closed::NoKubeconfig) => return Ok(Sight::Dark("The cluster has no kubeconfig yet.".to_owned())),
-            Err(Closed::Unusable(why)) => return Ok(Sight::Dark(why)),
+    /// The Nodes of the workload cluster that could be the machine's, and after how long another look is worth it.
+    async fn nodes(&self, s: &Snapshot) -> Result<(Sight, Duration), Error> {
+        let dark = |why: String| (Sight::Dark(why), node::POLL);
+        let (Some(cluster), Some(claim)) = (s.cluster_name(), s.own_claim()) else {
+            return Ok((Sight::NotAsked, node::POLL));
         };
-        if let Some(name) = self.memory(&s.key).node
-            && let Some(node) = node::one(&client, &name).await
-            && node.provider_id.is_some()
-            && node.provider_id == s.machine.spec.provider_id
-        {
-            return Ok(Sight::Seen(vec![node]));
-        }
-        Ok(node::look(&client).await)
+        let cluster = ObjectKey::namespaced(s.namespace(), cluster);
+        let client = match self.enter(&cluster).await? {
+            Ok(client) => client,
+            Err(Closed::NoKubeconfig) => return Ok(dark("The cluster has no kubeconfig yet.".to_owned())),
+            Err(Closed::Unusable(why)) => return Ok(dark(why)),
+        };
+        let (memory, wanted) = (self.memory(&s.key), decide::wanted(s, claim));
+        let asks = Asks { wanted: &wanted, known: memory.node.as_deref(), first: !memory.looked };
+        let seen = self.sights.look(&client, &cluster, asks).await;
+        let ours = match &seen.0 {
+            Sight::Seen(nodes) => nodes.iter().find(|node| node.provider_id.as_ref() == Some(&wanted.provider_id)),
+            Sight::NotAsked | Sight::Dark(_) => None,
+        };
+        self.remember(&s.key, |memory| {
+            memory.looked = true;
+            memory.node = ours.map(|node| node.name.clone()).or_else(|| memory.node.take());
+        });
+        Ok(seen)
     }
 
-    pub(super) async fn enter(&self, namespace: &str, cluster: &str) -> Result<Result<kube::Client, Closed>, Error> {
-        let key = ObjectKey::namespaced(namespace, cluster);
-        let entered = self.clients.enter(self.writer.client(), &key, namespace).await;
-        entered.map_err(read(|| format!("Secret {namespace}/{cluster}-kubeconfig")))
+    pub(super) async fn enter(&self, cluster: &ObjectKey) -> Result<Result<kube::Client, Closed>, Error> {
+        self.ways.enter(cluster).await.map_err(|lost| match lost {
+            Lost::Behind => Error::Behind,
+            Lost::Read(source) => read(|| format!("Secret {cluster}-kubeconfig"))(source),
+        })
     }
 }

@@ -8,6 +8,7 @@ use api::own::metal3::Metal3MachineStatus;
 use api::reasons::machines::Reason;
 use jiff::Timestamp;
 use kit::class::{Class, Classify};
+use kit::clock::Clock;
 use kit::conditions::Transition;
 use kit::doors::Clients;
 use kit::events::Events;
@@ -20,6 +21,7 @@ use super::snapshot::{Refused, Snapshot};
 use super::{guard, status};
 use crate::config::Config;
 use crate::facts::World;
+use crate::node::{Sights, Ways};
 
 /// Why a pass could not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -108,23 +110,28 @@ pub(super) struct Memory {
     pub(super) refused: Option<Refused>,
     /// The Node that was found last.
     pub(super) node: Option<String>,
+    /// Whether its Node was looked for before.
+    pub(super) looked: bool,
 }
 
 /// The room.
 pub struct Keeper {
     pub(super) world: World,
     pub(super) config: Arc<Config>,
-    pub(super) clients: Arc<Clients>,
+    pub(super) ways: Ways,
+    pub(super) sights: Sights,
     pub(super) writer: Writer,
     pub(super) events: Events,
     memories: Mutex<BTreeMap<ObjectKey, Memory>>,
 }
 
 impl Keeper {
-    /// A room over these indexes, with a way into workload clusters.
+    /// A room over these indexes, with ways into workload clusters and a clock for what is seen there.
     #[must_use]
-    pub fn new(world: World, config: Arc<Config>, clients: Arc<Clients>, writer: Writer, events: Events) -> Self {
-        Self { world, config, clients, writer, events, memories: Mutex::default() }
+    pub fn new(world: World, config: Arc<Config>, clients: Arc<Clients>, by: (Writer, Events), clock: Clock) -> Self {
+        let (writer, events) = by;
+        let ways = Ways::new(world.secrets.clone(), writer.client().clone(), clients);
+        Self { world, config, ways, sights: Sights::new(clock), writer, events, memories: Mutex::default() }
     }
 
     pub(super) fn memory(&self, key: &ObjectKey) -> Memory {

@@ -1,6 +1,7 @@
 //! Everything a decision about one machine is made of, read once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::key::ObjectKey;
 use api::names::PAUSED_ANNOTATION;
@@ -89,6 +90,8 @@ pub struct Snapshot {
     pub reuse: Option<Option<String>>,
     /// The Nodes of the workload cluster.
     pub nodes: Sight,
+    /// After how long another look at them is worth it.
+    pub patience: Duration,
     /// What the claim could not be given.
     pub refused: Option<Refused>,
 }

@@ -1,4 +1,5 @@
-//! What wakes a machine: itself, its Machine, its Cluster, its Metal3Cluster, its claim, its data and its bootstrap Secret.
+//! What wakes a machine: itself, its Machine, its Cluster, its Metal3Cluster, its claim, its data, its bootstrap Secret
+//! and the kubeconfig of its cluster.
 
 use std::sync::Arc;
 
@@ -54,6 +55,11 @@ pub fn machines(world: &World, work: &Queue) {
     });
     let (all, queue) = (world.clone(), Arc::clone(work));
     world.secrets.observe(move |delta| {
+        // Machines whose cluster could not be entered wait for its kubeconfig.
+        if let Some(cluster) = delta.key.name().strip_suffix("-kubeconfig").filter(|_| delta.old.is_none()) {
+            let namespace = delta.key.namespace().unwrap_or_default();
+            of_cluster(&all, &queue, &ObjectKey::namespaced(namespace, cluster));
+        }
         for (key, owner) in all.owners.by("secret", &delta.key.to_string()) {
             if let Some(key) = machine(key.namespace(), &owner) {
                 queue.add_now(key, Priority::Urgent);

@@ -97,17 +97,24 @@ fn judge(nodes: &[&NodeFacts]) -> Found {
     }
 }
 
-/// The domains whose labels are kept equal: what is no domain is left out, and so are the domains of Kubernetes itself,
-/// whose labels on Nodes are not the host's.
+/// Whether a domain is one of Kubernetes itself, whose labels on Nodes are not the host's.
+fn is_reserved(domain: &str) -> bool {
+    ["kubernetes.io", "k8s.io", "metal3.io"]
+        .iter()
+        .any(|own| domain == *own || domain.strip_suffix(own).is_some_and(|before| before.ends_with('.')))
+}
+
+/// Whether a label of a Node can matter here: it says whose the Node is, or is one that could be kept equal.
+pub(super) fn matters(label: &str) -> bool {
+    [NODE_UUID_LABEL, HOSTNAME_LABEL].contains(&label)
+        || label.split_once('/').is_some_and(|(domain, _)| !is_reserved(domain))
+}
+
+/// The domains whose labels are kept equal: what is no domain is left out, and so are those of Kubernetes itself.
 #[must_use]
 pub fn prefixes(text: &str) -> BTreeSet<String> {
-    let reserved = |domain: &str| {
-        ["kubernetes.io", "k8s.io", "metal3.io"]
-            .iter()
-            .any(|own| domain == *own || domain.strip_suffix(own).is_some_and(|before| before.ends_with('.')))
-    };
     let all = text.split(',').map(str::trim).filter(|domain| domain.parse::<DnsSubdomain>().is_ok());
-    all.filter(|domain| !reserved(domain)).map(str::to_owned).collect()
+    all.filter(|domain| !is_reserved(domain)).map(str::to_owned).collect()
 }
 
 /// What has to change on a Node so that its labels of these domains are those of its host: a value sets, none removes.
@@ -183,6 +190,14 @@ mod tests {
         assert_eq!(find(&[node("b", None, &[(NODE_UUID_LABEL, "u1")])], &external), Found::None);
         let named = node("b", Some("metal3://team/m1/m1"), &[]);
         assert_eq!(find(std::slice::from_ref(&named), &external), Found::Settled(named));
+    }
+
+    #[test]
+    fn labels_that_nobody_here_reads_are_not_kept() {
+        let kept = [NODE_UUID_LABEL, HOSTNAME_LABEL, "rack.example.org/row", "mykubernetes.io/a"];
+        assert!(kept.into_iter().all(matters));
+        let dropped = ["beta.kubernetes.io/arch", "kubernetes.io/os", "topology.k8s.io/zone", "plain", "metal3.io/x"];
+        assert!(!dropped.into_iter().any(matters));
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! Looks at the Nodes of a workload cluster.
+//! Asks a workload cluster for Nodes.
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use api::meta::{ObjectMeta, lean_meta};
 use kube::api::ListParams;
 use kube::{Api, Client};
+use serde::Deserialize;
 
-use super::find::NodeFacts;
+use super::find::{NodeFacts, matters};
 
 /// How long a workload cluster may take to answer; a pass must not wait for one that is gone.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -21,18 +22,38 @@ pub enum Sight {
     NotAsked,
     /// The cluster cannot be asked, and why.
     Dark(String),
-    /// The Nodes; of one that is known already, only that one.
+    /// The Nodes that could be the machine's.
     Seen(Vec<NodeFacts>),
 }
 
+/// A Node, without its bulk: images, conditions, and who manages which field.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Node {
+    #[serde(default, deserialize_with = "lean_meta")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: NodeSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeSpec {
+    #[serde(default, rename = "providerID")]
+    provider_id: Option<String>,
+}
+
+api::view! { Node, group: "", versions: ["v1"], plural: "nodes", scope: Cluster }
+
 fn facts(node: Node) -> NodeFacts {
-    let Node { metadata, spec, .. } = node;
+    let Node { metadata, spec } = node;
+    let mut labels = metadata.labels.unwrap_or_default();
+    labels.retain(|key, _| matters(key));
     NodeFacts {
         name: metadata.name.unwrap_or_default(),
         uid: metadata.uid.unwrap_or_default(),
         version: metadata.resource_version.unwrap_or_default(),
-        provider_id: spec.and_then(|spec| spec.provider_id).filter(|id| !id.is_empty()),
-        labels: metadata.labels.unwrap_or_default(),
+        provider_id: spec.provider_id.filter(|id| !id.is_empty()),
+        labels,
     }
 }
 
@@ -44,10 +65,17 @@ fn words(error: &kube::Error) -> String {
     }
 }
 
-/// All Nodes of a cluster.
-pub async fn look(client: &Client) -> Sight {
-    let all = async {
-        let api: Api<Node> = Api::all(client.clone());
+async fn within<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, String> {
+    match tokio::time::timeout(ANSWER, asked).await {
+        Ok(answer) => answer.map_err(|error| words(&error)),
+        Err(_) => Err("the workload cluster does not answer".to_owned()),
+    }
+}
+
+/// All Nodes of a cluster, or why it cannot be asked.
+pub(super) async fn all(client: &Client) -> Result<Vec<NodeFacts>, String> {
+    let api: Api<Node> = Api::all(client.clone());
+    within(async {
         let mut nodes = Vec::new();
         let mut page = ListParams::default().limit(PAGE);
         loop {
@@ -58,17 +86,12 @@ pub async fn look(client: &Client) -> Sight {
                 None => return Ok(nodes),
             }
         }
-    };
-    match tokio::time::timeout(ANSWER, all).await {
-        Ok(Ok(nodes)) => Sight::Seen(nodes),
-        Ok(Err(error)) => Sight::Dark(words(&error)),
-        Err(_) => Sight::Dark("the workload cluster does not answer".to_owned()),
-    }
+    })
+    .await
 }
 
-/// One Node, if it is there.
-pub async fn one(client: &Client, name: &str) -> Option<NodeFacts> {
+/// One Node, if it is there, or why the cluster cannot be asked.
+pub(super) async fn one(client: &Client, name: &str) -> Result<Option<NodeFacts>, String> {
     let api: Api<Node> = Api::all(client.clone());
-    let found = tokio::time::timeout(ANSWER, api.get_opt(name)).await;
-    found.ok().and_then(Result::ok).flatten().map(facts)
+    Ok(within(api.get_opt(name)).await?.map(facts))
 }

@@ -5,6 +5,7 @@
 
 mod clusters;
 mod life;
+mod looks;
 mod others;
 mod play;
 mod real;
