@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::config::MissingPool;
 use crate::facts::{ClaimFacts, ClusterFacts, PoolName};
 use crate::hooks::Answer;
-use crate::names::Slot;
+use crate::names::{CONTROL_PLANE_ENABLED, Slot};
 use crate::scene::{Live, Scene};
-use crate::survey::{Stance, State, Survey, UNMANAGED, UNPOOLED, Want, age, survey};
+use crate::survey::{OPTED_OUT, Stance, State, Survey, UNMANAGED, UNPOOLED, Want, age, survey};
 use crate::words::{rivalry, sentence};
 
 /// One effect on a cluster's claims or on the Cluster itself.
@@ -107,7 +107,7 @@ pub fn decide(snapshot: &Snapshot) -> Next {
         Live::At(live) => &live.facts,
     };
     let survey = survey(current, scene);
-    if unsure(&survey, scene) && !*confirmed && !current.deleting && !current.paused {
+    if unsure(&survey, current, scene) && !*confirmed && !current.deleting && !current.paused {
         return Next::Confirm;
     }
     if let Stance::Out(_) = survey.stance {
@@ -150,14 +150,19 @@ pub fn decide(snapshot: &Snapshot) -> Next {
 }
 
 /// Cluster API has found the class, and pools may be as new as the Cluster: an index that does not show them is behind.
-fn unsure(survey: &Survey, scene: &Scene) -> bool {
-    scene.class.is_none() || matches!(survey.stance, Stance::Out(UNMANAGED | UNPOOLED))
+/// So it may be when it shows that the class, and not the Cluster itself, opted out.
+fn unsure(survey: &Survey, cluster: &ClusterFacts, scene: &Scene) -> bool {
+    match survey.stance {
+        Stance::Out(UNMANAGED | UNPOOLED) => true,
+        Stance::Out(OPTED_OUT) => cluster.annotation(CONTROL_PLANE_ENABLED) != Some("false"),
+        _ => scene.class.is_none(),
+    }
 }
 
 /// Claims what a Cluster will need that does not exist yet; the rest waits for it.
 fn reserve(asked: &ClusterFacts, scene: &Scene, waited: bool, confirmed: bool) -> Next {
     let survey = survey(asked, scene);
-    if unsure(&survey, scene) && !confirmed {
+    if unsure(&survey, asked, scene) && !confirmed {
         return Next::Confirm;
     }
     if let Stance::Out(_) = survey.stance {

@@ -105,7 +105,7 @@ impl Handlers for Extension {
             },
         };
         let answer = topology::answer_generate(result.as_deref().map_err(String::as_str));
-        Reply { cluster: key_of(&request), body: answer }
+        Reply { cluster: key_of(&request), unknown: topology::unknown_keys(&request.settings), body: answer }
     }
 
     async fn validate_topology(&self, body: Bytes, deadline: Instant) -> Reply {
@@ -128,13 +128,17 @@ impl Handlers for Extension {
             Ok(()) => Ok(()),
             Err(message) => Err(message),
         });
-        Reply { cluster: key_of(&request), body: answer }
+        Reply { cluster: key_of(&request), unknown: topology::unknown_keys(&request.settings), body: answer }
     }
 
     async fn discover_variables(&self, body: Bytes) -> Reply {
-        let result = topology::parse_discover(&body)
-            .and_then(|request| Settings::read(&request.settings).map_err(|error| error.to_string()))
-            .map(|settings| topology::variables(&settings));
-        topology::answer_discover(result.as_deref().map_err(String::as_str)).into()
+        let request = match topology::parse_discover(&body) {
+            Ok(request) => request,
+            Err(message) => return topology::answer_discover(Err(&message)).into(),
+        };
+        let settings = Settings::read(&request.settings).map_err(|error| error.to_string());
+        let result = settings.map(|settings| topology::variables(&settings));
+        let answer = topology::answer_discover(result.as_deref().map_err(String::as_str));
+        Reply { cluster: None, unknown: topology::unknown_keys(&request.settings), body: answer }
     }
 }

@@ -154,10 +154,26 @@ fn uses(world: &World, key: &ObjectKey, cluster: &ClusterFacts, holdings: &BTree
                 continue;
             }
             let claim = ObjectKey::namespaced(other.namespace().unwrap_or_default(), claim.as_ref());
-            uses.push(Use { address: wanted, by: User::Claim(claim) });
+            let by = match is_rival(world, &claim, wanted) {
+                true => User::Rival { claim, since: facts.created },
+                false => User::Claim(claim),
+            };
+            uses.push(Use { address: wanted, by });
         }
     }
     uses
+}
+
+/// Whether a claim is that of a cluster which is there and shows the address nowhere, so that nobody can use it yet.
+fn is_rival(world: &World, claim: &ObjectKey, held: IpAddr) -> bool {
+    let Some((slot, name)) = Slot::of_claim(claim.name()) else { return false };
+    let key = ObjectKey::namespaced(claim.namespace().unwrap_or_default(), name);
+    let (Seen::At(facts), Seen::At(cluster)) = (world.claims.get(claim), world.clusters.get(&key)) else {
+        return false;
+    };
+    let owned = facts.is_ours(slot) && !facts.deleting && facts.owners.iter().any(|owner| owner.uid == cluster.uid);
+    let noted = Slot::ALL.into_iter().filter_map(|slot| cluster.annotation(slot.annotation()).and_then(address));
+    owned && !cluster.deleting && !cluster.rendered && cluster.address().into_iter().chain(noted).all(|a| a != held)
 }
 
 /// What the server itself says about a cluster's class and pools.
@@ -189,10 +205,7 @@ pub async fn certain(
     cluster: &ClusterFacts,
 ) -> Result<Certain, Box<kube::Error>> {
     let Some(class) = &cluster.class else { return Ok(Certain { class: None, pools: Vec::new() }) };
-    let kind = world.classes.kind().resource();
-    let api: Api<Versioned<ClusterClass>> =
-        Api::namespaced_with(client.clone(), class.namespace().unwrap_or_default(), &kind);
-    let found = api.get_opt(class.name()).await?.map(|Versioned(class)| Arc::new(ClassFacts::of(class)));
+    let found = self::class(client, world, class).await?;
     let namespace = key.namespace().unwrap_or_default();
     let own = labelled(&Api::<InClusterIPPool>::namespaced(client.clone(), namespace), class).await?;
     let global = labelled(&Api::<GlobalInClusterIPPool>::all(client.clone()), class).await?;
@@ -208,6 +221,21 @@ pub async fn certain(
     let selectable = |pool: &Pool| known || !pool.facts.annotations.contains_key(NAMESPACE_SELECTOR);
     let fit = |pool: &Pool| names_class(pool, class) && selectable(pool);
     Ok(Certain { class: found, pools: own.chain(global).filter(fit).collect() })
+}
+
+/// Reads a class from the server.
+///
+/// # Errors
+/// When the server does not answer, or not with a class.
+pub async fn class(
+    client: &Client,
+    world: &World,
+    class: &ObjectKey,
+) -> Result<Option<Arc<ClassFacts>>, Box<kube::Error>> {
+    let kind = world.classes.kind().resource();
+    let api: Api<Versioned<ClusterClass>> =
+        Api::namespaced_with(client.clone(), class.namespace().unwrap_or_default(), &kind);
+    Ok(api.get_opt(class.name()).await?.map(|Versioned(class)| Arc::new(ClassFacts::of(class))))
 }
 
 /// Pools per page of a list.

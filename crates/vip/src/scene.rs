@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::key::ObjectKey;
 use jiff::Timestamp;
@@ -12,6 +13,9 @@ use crate::config::Config;
 use crate::facts::{AddressFacts, ClaimFacts, ClassFacts, ClusterFacts, Pool, PoolName};
 use crate::names::Slot;
 use kit::feed::Version;
+
+/// How long two fresh claims have held one address before one of them may go on.
+const SETTLED: Duration = Duration::from_secs(30);
 
 /// What the indexes show around one cluster.
 #[derive(Clone, Debug)]
@@ -77,13 +81,20 @@ pub enum User {
     },
     /// A claim that is not this cluster's.
     Claim(ObjectKey),
+    /// The claim of another cluster that shows the address no more than this one does.
+    Rival {
+        /// The claim.
+        claim: ObjectKey,
+        /// Since when it has the address.
+        since: Timestamp,
+    },
 }
 
 impl std::fmt::Display for User {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cluster { key, .. } => write!(f, "the endpoint of Cluster {key}"),
-            Self::Claim(key) => write!(f, "held by IPAddressClaim {key}"),
+            Self::Claim(claim) | Self::Rival { claim, .. } => write!(f, "held by IPAddressClaim {claim}"),
         }
     }
 }
@@ -136,6 +147,16 @@ impl Scene {
     #[must_use]
     pub fn bound(&self, slot: Slot) -> Option<IpAddr> {
         self.holdings.get(&slot)?.bound(&slot.claim(self.key.name()))
+    }
+
+    /// When one of two fresh claims that hold one address may go on: then every index has shown both of them for long, so
+    /// both clusters know which of them it is. None where this cluster's claim is not the one.
+    #[must_use]
+    pub fn turn(&self, slot: Slot, rival: &ObjectKey, since: Timestamp) -> Option<Timestamp> {
+        let Some(Holding::Claim { address: Some(address), .. }) = self.holdings.get(&slot) else { return None };
+        let own = (address.created, slot.claim_of(&self.key));
+        let later = (own.0).max(since).checked_add(SETTLED).ok()?;
+        (own < (since, rival.clone())).then_some(later)
     }
 
     /// The address bound to a slot's claim that this very Cluster owns.

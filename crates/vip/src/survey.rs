@@ -23,6 +23,8 @@ pub const INGRESS_PATIENCE: std::time::Duration = std::time::Duration::from_secs
 
 /// Why a cluster is left alone that nobody gave to us.
 pub const UNMANAGED: &str = "nothing asks for an address: no handler, annotation or pool names the class";
+/// Why a cluster is left alone that does not want to be looked after.
+pub const OPTED_OUT: &str = "the cluster or its class opted out";
 /// Why a cluster is left alone that nothing can be had for.
 pub const UNPOOLED: &str = "no pool matches, and the policy is to ignore that";
 
@@ -103,6 +105,8 @@ pub enum State {
     },
     /// No pool matches.
     NoPool {
+        /// The class that a pool would have to name.
+        class: String,
         /// How many pools failed on which criterion.
         tally: String,
     },
@@ -295,7 +299,7 @@ impl Judge<'_> {
             return Stance::Out("the cluster's watch-filter label is not ours");
         }
         if self.annotation(CONTROL_PLANE_ENABLED) == Some("false") {
-            return Stance::Out("the cluster or its class opted out");
+            return Stance::Out(OPTED_OUT);
         }
         if matches!(config.missing_pool, MissingPool::Auto | MissingPool::Ignore) && !self.managed() {
             return Stance::Out(UNMANAGED);
@@ -433,7 +437,7 @@ impl Judge<'_> {
         let search = self.search(slot, family);
         match order(&self.scene.pools, &search, &tried).first() {
             Some(pool) => State::Unclaimed { pool: pool.name.clone(), tried },
-            None => State::NoPool { tally: tally(&self.scene.pools, &search) },
+            None => self.no_pool(&search),
         }
     }
 
@@ -484,7 +488,7 @@ impl Judge<'_> {
         match better {
             Some(better) if due <= self.scene.now => State::Stuck { pool, better: better.name.clone() },
             Some(_) => State::Waiting { pool, until: Some(due) },
-            None if fit.is_empty() && pool.is_none() => State::NoPool { tally: tally(&self.scene.pools, &search) },
+            None if fit.is_empty() && pool.is_none() => self.no_pool(&search),
             None => {
                 let mut pools: Vec<PoolName> = fit.into_iter().map(|p| p.name.clone()).chain(pool).collect();
                 pools.sort();
@@ -494,11 +498,28 @@ impl Judge<'_> {
         }
     }
 
+    /// Nothing can be asked. A class of the cluster's own namespace is named as people write it on pools.
+    fn no_pool(&self, search: &Search<'_>) -> State {
+        let near = self.class.namespace() == self.scene.key.namespace();
+        let class = if near { self.class.name().to_owned() } else { self.class.to_string() };
+        State::NoPool { class, tally: tally(&self.scene.pools, search) }
+    }
+
     /// Who else uses an address that a claim of this cluster holds. Where pools overlap, two claims can hold one address;
-    /// the Cluster that shows it already keeps it.
+    /// the Cluster that shows it already keeps it. Of two that do not, one may go on after a while, or both would wait for
+    /// ever.
     fn used_by_another(&self, slot: Slot, held: IpAddr) -> Option<String> {
         let fresh = self.shown(slot).is_none();
-        let another = |u: &&Use| u.address == held && (fresh || matches!(u.by, User::Cluster { .. }));
+        let another = |u: &&Use| {
+            u.address == held
+                && match &u.by {
+                    User::Cluster { .. } => true,
+                    User::Claim(_) => fresh,
+                    User::Rival { claim, since } => {
+                        fresh && self.scene.turn(slot, claim, *since).is_none_or(|turn| self.scene.now < turn)
+                    }
+                }
+        };
         self.scene.uses.iter().find(another).map(|u| u.by.to_string())
     }
 
@@ -512,7 +533,7 @@ impl Judge<'_> {
             u.address == chosen
                 && match &u.by {
                     User::Cluster { port: Some(port), manual: true, .. } => mine == 0 || *port == mine,
-                    User::Cluster { .. } | User::Claim(_) => true,
+                    User::Cluster { .. } | User::Claim(_) | User::Rival { .. } => true,
                 }
         };
         self.scene.uses.iter().find(rival).cloned()

@@ -54,10 +54,12 @@ pub fn sentence(slot: Slot, want: &Want, scene: &Scene) -> String {
             )
         }
         State::Foreign { owner } => format!("{claim} belongs to {owner}; delete it or rename the cluster"),
-        State::NoPool { tally } => {
+        State::NoPool { class, tally } => {
             let family = want.family.map(|family| format!(", family {family}")).unwrap_or_default();
             let namespace = scene.key.namespace().unwrap_or_default();
-            format!("no pool fits the {slot} address (namespace {namespace}{family}): of the pools, {tally}")
+            format!(
+                "no pool fits the {slot} address (class {class}, namespace {namespace}{family}): of the pools, {tally}"
+            )
         }
         State::Conflict { address, by } => {
             format!("address {address} is already {by}; exclude it from the pool, then delete {claim}")

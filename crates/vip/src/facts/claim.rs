@@ -130,6 +130,8 @@ pub struct Addresses;
 /// An IPAddress, as decisions use it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddressFacts {
+    /// When it was given away.
+    pub created: Timestamp,
     /// The claim that holds it.
     pub claim: Option<Box<str>>,
     /// The very claim, where the provider says so as the contract asks: another one may have had the name before.
@@ -148,6 +150,7 @@ impl Project for Addresses {
     fn slim(source: IPAddress) -> AddressFacts {
         let owners = source.metadata.owner_references.unwrap_or_default();
         AddressFacts {
+            created: source.metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             claim_uid: owners.into_iter().find(|owner| owner.kind == "IPAddressClaim").map(|owner| owner.uid.into()),
             claim: source.spec.claim_name.map(Into::into),
             address: source.spec.address.as_deref().and_then(address),

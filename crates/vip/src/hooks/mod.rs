@@ -29,6 +29,8 @@ use record::{Record, Told};
 pub use wire::{Answer, LifecycleRequest};
 use wire::{Head, Status};
 
+use crate::topology::unknown_keys;
+
 /// The largest request that is read.
 pub const BODY_LIMIT: usize = 20 << 20;
 
@@ -60,13 +62,15 @@ pub trait Handlers: Send + Sync + 'static {
 pub struct Reply {
     /// The cluster it is about, where that is known; only for the log.
     pub cluster: Option<ObjectKey>,
+    /// Settings of the request that no hook knows; only for the log.
+    pub unknown: Vec<String>,
     /// The response as JSON.
     pub body: Bytes,
 }
 
 impl From<Bytes> for Reply {
     fn from(body: Bytes) -> Self {
-        Self { cluster: None, body }
+        Self { cluster: None, unknown: Vec::new(), body }
     }
 }
 
@@ -204,7 +208,7 @@ async fn ask<H: Handlers>(inner: &Inner<H>, hook: Hook, request: Request, deadli
             Err(error) => return Said::failed(hook, &error.to_string()),
         };
         drop(body);
-        inner.record.settings(&request.settings);
+        inner.record.unknown(unknown_keys(&request.settings));
         let cluster = request.key.clone();
         let asked = async {
             match hook {
@@ -224,7 +228,10 @@ async fn ask<H: Handlers>(inner: &Inner<H>, hook: Hook, request: Request, deadli
         }
     };
     match timeout_at(deadline, asked).await {
-        Ok(reply) => Said::reply(hook, reply),
+        Ok(mut reply) => {
+            inner.record.unknown(std::mem::take(&mut reply.unknown));
+            Said::reply(hook, reply)
+        }
         Err(_) => Said::late(hook, FailureKind::Deadline.message()),
     }
 }

@@ -23,18 +23,6 @@ const REMEMBERED: usize = 4096;
 /// Unknown settings told; a made-up key per request must not fill the memory.
 const UNKNOWN: usize = 64;
 
-/// The settings of all hooks.
-const SETTINGS: [&str; 8] = [
-    "missingPoolPolicy",
-    "defaultPort",
-    "patchInfrastructureCluster",
-    "endpointPath",
-    "placeholders",
-    "noValuePaths",
-    "extraTargets",
-    "variables",
-];
-
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
     hook: &'static str,
@@ -111,12 +99,18 @@ impl Record {
     }
 
     /// Tells each setting that nobody knows, once.
-    pub(super) fn settings(&self, settings: &BTreeMap<String, String>) {
-        for key in settings.keys().filter(|key| !SETTINGS.contains(&key.as_str())) {
-            let mut memory = self.memory();
-            if memory.unknown.len() < UNKNOWN && memory.unknown.insert(key.clone()) {
-                drop(memory);
-                tracing::warn!(room = "vip", setting = key, "unknown setting of the ExtensionConfig ignored");
+    pub(super) fn unknown(&self, keys: Vec<String>) {
+        for key in keys {
+            let news = {
+                let mut memory = self.memory();
+                memory.unknown.len() < UNKNOWN && memory.unknown.insert(key.clone())
+            };
+            if news {
+                tracing::warn!(
+                    room = "vip",
+                    setting = key,
+                    "unknown setting of an ExtensionConfig or ClusterClass ignored"
+                );
             }
         }
     }
@@ -234,11 +228,9 @@ mod tests {
     #[test]
     fn unknown_settings_are_remembered_up_to_a_number() {
         let record = Record::register(&Metrics::new(), Clock::system());
-        let settings = |keys: &[String]| keys.iter().map(|key| (key.clone(), String::new())).collect();
-        record.settings(&settings(&SETTINGS.map(str::to_owned)));
+        record.unknown(Vec::new());
         assert!(record.memory().unknown.is_empty());
-        let many: Vec<String> = (0..1000).map(|number| format!("key{number}")).collect();
-        record.settings(&settings(&many));
+        record.unknown((0..1000).map(|number| format!("key{number}")).collect());
         assert_eq!(record.memory().unknown.len(), UNKNOWN);
     }
 }

@@ -1,5 +1,6 @@
 //! Thinks: what has to be done about one cluster's addresses apart from a call of the gate.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use api::views::{Endpoint, ObjectRef};
@@ -9,7 +10,7 @@ use super::Snapshot;
 use crate::facts::{ClaimFacts, ClusterFacts, PoolName, address};
 use crate::goal::Goal;
 use crate::names::{Role, Slot};
-use crate::scene::{Holding, Scene};
+use crate::scene::{Holding, Scene, User};
 use crate::status::quiet_until;
 use crate::survey::{Stance, State, Survey, survey};
 
@@ -273,8 +274,19 @@ fn wait(survey: &Survey, cluster: &ClusterFacts, scene: &Scene, mandate: Mandate
         {
             Some(until)
         }
+        State::Conflict { address, .. } => turn(scene, *slot, address),
         _ => None,
     });
     let overdue = overdue(survey, scene).map(|(_, due)| due).filter(|due| *due > scene.now);
     times.chain(quiet_until(cluster, scene)).chain(overdue).min().map(|until| Step::Wait { until })
+}
+
+/// When this cluster may have an address that another fresh one holds too.
+fn turn(scene: &Scene, slot: Slot, held: IpAddr) -> Option<Timestamp> {
+    let turns = scene.uses.iter().filter(|found| found.address == held).map(|found| match &found.by {
+        User::Rival { claim, since } => scene.turn(slot, claim, *since),
+        User::Cluster { .. } | User::Claim(_) => None,
+    });
+    // All of them must give way.
+    turns.collect::<Option<Vec<_>>>()?.into_iter().max().filter(|turn| *turn > scene.now)
 }

@@ -128,6 +128,7 @@ pub fn bound(slot: Slot, mut claim: ClaimFacts, address: &str) -> Holding {
     let named = slot.claim("prod");
     claim.address = Some(named.as_str().into());
     let address = AddressFacts {
+        created: ago(1),
         claim: Some(named.into()),
         claim_uid: Some(claim.version.uid.clone()),
         address: Some(address.parse().unwrap()),

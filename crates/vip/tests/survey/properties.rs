@@ -429,6 +429,21 @@ fn a_cluster_that_nothing_in_the_indexes_asks_for_passes_only_when_the_server_sa
 }
 
 #[test]
+fn a_class_that_opted_out_is_believed_only_when_the_server_says_the_same() {
+    let mut opted_out = class(&[]);
+    opted_out.annotations.insert(key("control-plane-enabled"), "false".to_owned());
+    let answer = |asked: ClusterFacts, confirmed| {
+        let mut scene = scene(vec![control()], vec![]);
+        scene.class = Some(Arc::new(opted_out.clone()));
+        decide(&Snapshot { asked, live: Live::Unread, scene, waited: false, confirmed })
+    };
+    assert_eq!(answer(fresh(), false), Next::Confirm);
+    assert_eq!(answer(fresh(), true), Next::Answer(Answer::open()));
+    let itself = noted(&[("control-plane-enabled", "false")]);
+    assert_eq!(answer(itself, false), Next::Answer(Answer::open()), "the Cluster in the request says so itself");
+}
+
+#[test]
 fn who_opts_out_after_the_question_is_asked_again() {
     let out = noted(&[("control-plane-enabled", "false")]);
     let scene = scene(vec![control()], vec![]);

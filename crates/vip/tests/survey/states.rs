@@ -168,7 +168,13 @@ fn no_pool_says_on_what_each_one_failed() {
     let survey = survey(&cluster, &scene);
     let text = sentence(CP, &survey.wants[&CP], &scene);
     assert!(matches!(state(&survey, CP), State::NoPool { .. }));
-    assert!(text.contains("family ipv6") && text.contains("1 on role, 2 on family"), "{text}");
+    assert!(text.contains("(class metal, namespace team, family ipv6)"), "{text}");
+    assert!(text.contains("control-plane") && text.contains("1 on role, 2 on family"), "{text}");
+    let mut elsewhere = cluster;
+    elsewhere.class = Some(ObjectKey::namespaced("classes", "metal"));
+    let survey = self::survey(&elsewhere, &scene);
+    let text = sentence(CP, &survey.wants[&CP], &scene);
+    assert!(text.contains("(class classes/metal, namespace team, family ipv6)"), "{text}");
 }
 
 fn used(by: User) -> State {
@@ -188,6 +194,25 @@ fn an_address_that_somebody_else_uses_is_never_taken() {
     let mut kept = scene(vec![control()], vec![(CP, bound(CP, claim(CP), "10.0.0.10"))]);
     kept.uses = vec![Use { address: "10.0.0.10".parse().unwrap(), by: User::Claim(key) }];
     assert!(matches!(state(&survey(&allocated("10.0.0.10"), &kept), CP), State::Bound { .. }));
+}
+
+#[test]
+fn of_two_fresh_claims_that_hold_one_address_the_older_one_goes_on_after_a_while() {
+    let at = |rival: &str, since: i64, own: i64| {
+        let mut holding = bound(CP, claim(CP), "10.0.0.10");
+        if let Holding::Claim { address: Some(address), .. } = &mut holding {
+            *address = Arc::new(AddressFacts { created: ago(own), ..(**address).clone() });
+        }
+        let mut scene = scene(vec![control()], vec![(CP, holding)]);
+        let by = User::Rival { claim: ObjectKey::namespaced("team", rival), since: ago(since) };
+        scene.uses = vec![Use { address: "10.0.0.10".parse().unwrap(), by }];
+        matches!(state(&survey(&fresh(), &scene), CP), State::Bound { .. })
+    };
+    let (before, behind) = ("vip-cp-a", "vip-cp-z");
+    assert!(at(before, 60, 61) && at(behind, 60, 61), "the older one, whatever the names");
+    assert!(!at(before, 61, 60) && !at(behind, 61, 60));
+    assert!(at(behind, 60, 60) && !at(before, 60, 60), "of the same second, by name");
+    assert!(!at(behind, 29, 60) && !at(behind, 29, 29) && at(behind, 30, 60), "not before all have seen both");
 }
 
 #[test]

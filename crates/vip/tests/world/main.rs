@@ -3,10 +3,12 @@
 #![allow(clippy::disallowed_methods, reason = "the actors around the room own their tasks and their time")]
 
 mod actors;
+mod classes;
 mod costs;
 mod leaving;
 mod model;
 mod objects;
+mod overlaps;
 mod reserving;
 mod sweeps;
 mod told;
