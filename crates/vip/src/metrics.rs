@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use api::key::ObjectKey;
 use kit::feed::Seen;
 use kit::telemetry::{Metrics, gauge, gauges};
 use prometheus_client::collector::Collector;
@@ -11,7 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::facts::{GLOBAL_POOL_KIND, POOL_KIND, Pool, World};
+use crate::facts::{ClaimFacts, GLOBAL_POOL_KIND, Owner, POOL_KIND, Pool, World};
 use crate::names::{ALLOCATED, CONTROL_PLANE_SOURCE, Role, Slot};
 use crate::pools::is_open;
 
@@ -155,6 +156,20 @@ struct ClaimLabels {
 }
 
 impl Gauges {
+    /// Whether the Clusters that own a claim are all gone, or were made again: the garbage collector takes it away.
+    fn is_left_behind(&self, key: &ObjectKey, claim: &ClaimFacts) -> bool {
+        let gone = |owner: &Owner| {
+            let cluster = ObjectKey::namespaced(key.namespace().unwrap_or_default(), owner.name.as_ref());
+            *owner.kind == *"Cluster"
+                && match self.world.clusters.get(&cluster) {
+                    Seen::At(cluster) => cluster.uid != owner.uid,
+                    Seen::Absent => true,
+                    Seen::Behind => false,
+                }
+        };
+        !claim.owners.is_empty() && claim.owners.iter().all(gone)
+    }
+
     /// How many pools name a class and a role, and have an address left. Classes of one name are one: labels hold no
     /// namespace, and pools rarely do.
     fn available(&self) -> BTreeMap<ClassLabels, i64> {
@@ -192,8 +207,10 @@ impl Collector for Gauges {
             gauges(&mut encoder, &format!("vip_pool_addresses_{name}"), help, values)?;
         }
         let mut claims: BTreeMap<ClaimLabels, [i64; 2]> = BTreeMap::new();
+        let mut left_behind = 0;
         for (key, claim) in self.world.claims.all() {
             let Some((slot, _)) = Slot::of_claim(key.name()).filter(|(slot, _)| claim.is_ours(*slot)) else { continue };
+            left_behind += usize::from(self.is_left_behind(&key, &claim));
             let namespace = key.namespace().unwrap_or_default().to_owned();
             let [ready, pending] = claims.entry(ClaimLabels { role: slot.role.as_str(), namespace }).or_default();
             *if claim.address.is_some() { ready } else { pending } += 1;
@@ -204,6 +221,8 @@ impl Collector for Gauges {
         gauges(&mut encoder, "vip_claims_ready", "Claims that hold an address", ready)?;
         let pending = claims.iter().map(|(labels, [_, pending])| (labels.clone(), *pending));
         gauges(&mut encoder, "vip_claims_pending", "Claims that wait for an address", pending)?;
+        let help = "Claims whose Cluster is gone and that the garbage collector has not taken away yet";
+        gauge(&mut encoder, "vip_claims_left_behind", help, left_behind)?;
         let help = "Pools that could give an address to a cluster of a class now";
         gauges(&mut encoder, "vip_pools_available", help, self.available())?;
         let unprotected = self.world.clusters.all().into_iter().filter(|(key, cluster)| {

@@ -115,6 +115,21 @@ async fn a_namespace_goes_with_all_its_clusters_and_leaves_no_address_behind() {
     world.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn claims_of_a_cluster_that_is_gone_are_counted_until_they_are_collected() {
+    let world = settled(&["a", "b"]).await;
+    assert!(world.measured("berth_vip_claims_left_behind 0"));
+    world.server.delete(CLUSTERS, NS, "a");
+    dismantle(&world.server, &world.cluster("a"));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(there(&world, CLUSTERS), ["b"]);
+    assert!(world.measured("berth_vip_claims_left_behind 1"), "its claim waits for the provider");
+    pass(&world, 10).await;
+    assert_eq!(there(&world, CLAIMS), ["vip-cp-b"]);
+    assert!(world.measured("berth_vip_claims_left_behind 0"));
+    world.stop().await;
+}
+
 /// A copy as Cluster API had it before the deletion began.
 fn unborn(cluster: &Value) -> Value {
     let mut copy = cluster.clone();
