@@ -7,6 +7,7 @@ mod clusters;
 mod life;
 mod looks;
 mod others;
+mod pivot;
 mod play;
 mod real;
 mod site;

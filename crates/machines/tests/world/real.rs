@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kit::clock::Clock;
-use kit::doors::Clients;
 use kit::gates::Gates;
 use kit::manager::{Manager, Options};
 use kit::telemetry::Metrics;
@@ -15,12 +14,13 @@ use sim::server::Server;
 
 use crate::site::*;
 
-const HOSTS: &str = "baremetalhosts.metal3.io";
+pub const HOSTS: &str = "baremetalhosts.metal3.io";
 const INFRA: &str = "infra";
 
-/// Starts both rooms, the hosts, and whatever boots on them.
-fn start(server: &Server, site: &Site) -> Arc<Machines> {
-    let settings = Settings { labelled_only: true, ..Settings::default() };
+/// Starts both rooms, the hosts of a namespace, and whatever boots on them.
+pub fn start(server: &Server, site: &Site, infra: &'static str) -> Arc<Machines> {
+    // Beside its host a claim's own Secrets are used, which the operator labels itself.
+    let settings = Settings { labelled_only: infra != NS, ..Settings::default() };
     let simulator = Simulator::with_clock(server.client("operator").kube(), settings, server.clock());
     let machines = simulator.machines();
     tokio::spawn(simulator.run());
@@ -28,13 +28,12 @@ fn start(server: &Server, site: &Site) -> Arc<Machines> {
     let clock = Clock::simulated((server.clock())(), 1);
     let manager = Manager::new(server.client("berth").kube(), clock, Gates::new(), Metrics::new(), options);
     claims::mount(&manager, claims::config::Config::default()).unwrap();
-    let clients = Arc::new(Clients::new(site.doors()));
-    machines::room::mount_machines(&manager, &Arc::new(Config::default()), &clients).unwrap();
+    machines::mount(&manager, Config::default(), site.doors()).unwrap();
     tokio::spawn(async move { manager.run().await.unwrap() });
     let (server, inside) = (server.clone(), site.inside.clone());
     tokio::spawn(async move {
         loop {
-            for host in server.list(HOSTS, INFRA) {
+            for host in server.list(HOSTS, infra) {
                 let name = host["metadata"]["name"].as_str().unwrap().to_owned();
                 let there = inside.get(NODES, "", &name).is_some();
                 match host["status"]["provisioning"]["state"].as_str() {
@@ -94,7 +93,7 @@ async fn machines_on_hosts_are_deployed_rolled_over_on_the_same_host_and_wiped()
             "spec": {"nodeReuse": true, "template": {"spec": {"kind": "baremetal"}}}}))
         .unwrap();
     machine_of(&server, "m1", &json!({}), &plane);
-    let yonder = start(&server, &site);
+    let yonder = start(&server, &site, INFRA);
     ready(&server, "m1").await;
     let host = host_of(&server, "m1");
     let disk = yonder.disk(INFRA, &host).unwrap();

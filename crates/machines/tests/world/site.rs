@@ -135,10 +135,15 @@ pub fn define_plainly(server: &Server) {
     server.register(claim.list_map("status.conditions", &["type"]));
 }
 
-/// The kinds of Cluster API, and what a cluster has before its machines come.
-pub fn prepare(server: &Server) {
+/// The kinds of Cluster API.
+pub fn kinds(server: &Server) {
     server.register(Kind::namespaced("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"));
     server.register(Kind::namespaced("cluster.x-k8s.io", "v1beta2", "Machine", "machines"));
+}
+
+/// The kinds of Cluster API, and what a cluster has before its machines come.
+pub fn prepare(server: &Server) {
+    kinds(server);
     server.namespace(NS);
     let cluster = server
         .put(json!({"apiVersion": CAPI, "kind": "Cluster", "metadata": {"name": "c", "namespace": NS},
