@@ -1,5 +1,7 @@
 //! Every plan is safe, whatever the world looks like; and the plans that matter are the right ones.
 
+mod ready;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
