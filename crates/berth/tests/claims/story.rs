@@ -1,7 +1,11 @@
 //! The first story that claims were made for, from the first manifest to the next tenant.
 
+use claims::facts::Secrets;
 use k8s_openapi::ByteString;
+use kit::feed::Project as _;
 use kit::rights::{Reach, rules};
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::PartialObjectMeta;
 use serde_json::{Value, json};
 use sim::plane;
 use sim::wait::within;
@@ -171,6 +175,23 @@ async fn copies_follow(corner: &Corner, tenant: &Tenant) {
     let name = before["metadata"]["name"].as_str().unwrap().to_owned();
     secrets.delete(&name, &Default::default()).await.unwrap();
     within(SOON, "the deleted copy is made again", async || secrets.get_opt(&name).await.ok()?).await;
+    // The server's record tells who wrote what a copy holds, without what it holds: a process that was not there goes by it.
+    let sole = |copy: &PartialObjectMeta<DynamicObject>| {
+        Secrets::slim(serde_json::from_value(json!({"metadata": copy.metadata})).unwrap()).sole
+    };
+    assert!(sole(&secrets.get_metadata(&name).await.unwrap()));
+    let person = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..PatchParams::default() };
+    for wrong in [json!({"userData": "ZXZpbA=="}), json!({"userData": null}), json!({"more": "ZXZpbA=="})] {
+        let edited = secrets.patch_metadata(&name, &person, &Patch::Merge(json!({ "data": wrong }))).await.unwrap();
+        assert!(!sole(&edited), "{wrong}: {:?}", edited.metadata.managed_fields);
+        within(SOON, "the edited copy is made right", async || {
+            let now = serde_json::to_value(secrets.get(&name).await.ok()?).ok()?;
+            let right = ByteString(changed.clone().into_bytes());
+            (now["data"] == json!({ "userData": right })).then_some(())
+        })
+        .await;
+        assert!(sole(&secrets.get_metadata(&name).await.unwrap()), "{wrong}");
+    }
 }
 
 async fn power_and_reboot(corner: &Corner, tenant: &Tenant) {
