@@ -127,7 +127,8 @@ impl Snapshot {
     pub fn tells_failure(&self) -> bool {
         let status = &self.stored.status;
         let (reason, message) = (&status.failure_reason, &status.failure_message);
-        !(reason.is_empty() && message.is_empty()) && !is_refusal(reason, message)
+        let told = !reason.is_empty() || !message.is_empty();
+        told && !is_refusal(reason, message)
     }
 
     /// Whether kube-vip holds its endpoint.

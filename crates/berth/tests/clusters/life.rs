@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sim::cloudstack::world::machine::State;
 use sim::wait::seek;
 
-use crate::world::{Asked, LATER, SOON, SYSTEM, World, merged, requests, run};
+use crate::world::{Asked, LATER, SOON, SYSTEM, World, merged, requests, run, written};
 
 const TEAM: &str = "team-a";
 const CLUSTER: &str = "prod";
@@ -118,13 +118,6 @@ async fn as_written(world: &World, cluster: &DynamicObject) {
     let wrong = json!({"spec": {"version": "new"}});
     let refusal = planes.patch(CLUSTER, &params, &Patch::Merge(&wrong)).await.unwrap_err().to_string();
     assert!(refusal.contains("kubeadm") && refusal.contains("version"), "{refusal}");
-}
-
-/// What users wrote, without what changes by itself.
-fn written(object: &DynamicObject) -> Value {
-    let meta = &object.metadata;
-    json!({"spec": object.data["spec"], "generation": meta.generation, "annotations": meta.annotations,
-        "labels": meta.labels, "finalizers": meta.finalizers, "owners": meta.owner_references})
 }
 
 /// The same files again change nothing, whichever way they are applied, and set nobody to work.

@@ -1,9 +1,9 @@
 //! What the server itself refuses, what the webhook refuses, and what it fills in.
 
-use kube::api::{Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::world::{SYSTEM, World, run};
+use crate::world::{SYSTEM, World, merged, run, written};
 
 const TEAM: &str = "team-r";
 
@@ -62,5 +62,66 @@ fn mistakes_are_refused_with_their_fields() {
         let own = world.own("Cluster", SYSTEM).get("mgmt").await.unwrap();
         assert!(own.metadata.finalizers.unwrap_or_default().is_empty());
         assert!(world.of_cluster("Cluster", "mgmt").await.is_empty());
+    });
+}
+
+/// `kubectl diff` of an unchanged file is empty, however much the file leaves to be filled in or says in the older way, and
+/// whichever way it was applied.
+#[test]
+fn a_file_that_leaves_things_out_shows_no_difference() {
+    run("a_file_that_leaves_things_out_shows_no_difference", async |world| {
+        let team = "team-f";
+        world.namespace(team).await;
+        let files = |name: &str, host: &str| {
+            let part = |file: &str| world.example_for(file, team, name, host).remove(0);
+            let (mut cluster, mut datacenter) = (part("cluster.yaml"), part("datacenter.yaml"));
+            let spec = &mut cluster["spec"];
+            spec["clusterNetwork"].as_object_mut().unwrap().remove("cniConfig");
+            spec["clusterNetwork"]["cni"] = json!("cilium");
+            spec["registryMirrorConfiguration"] = json!({"endpoint": "mirror.example"});
+            let group = spec["workerNodeGroupConfigurations"][0].as_object_mut().unwrap();
+            group.retain(|field, _| field == "machineGroupRef");
+            let zone = datacenter["spec"]["availabilityZones"][0].clone();
+            datacenter["spec"] = json!({"zones": [zone["zone"]], "domain": "ROOT",
+                "managementApiEndpoint": zone["managementApiEndpoint"]});
+            // The machines are not there, so that it goes no further.
+            [datacenter, cluster]
+        };
+        let dry = PatchParams { dry_run: true, ..PatchParams::apply("sandbox").force() };
+        for (name, host, by_server) in [("by-server", "192.0.2.70", true), ("by-client", "192.0.2.71", false)] {
+            let all = files(name, host);
+            for file in &all {
+                let api = world.own(file["kind"].as_str().unwrap(), team);
+                if by_server {
+                    world.apply(file).await;
+                } else {
+                    let mut object: DynamicObject = serde_json::from_value(file.clone()).unwrap();
+                    let last = ("kubectl.kubernetes.io/last-applied-configuration".to_owned(), file.to_string());
+                    object.metadata.annotations = Some([last].into());
+                    api.create(&PostParams::default(), &object).await.expect("created");
+                }
+            }
+            world.failure(team, name, "MissingDependentObjects").await;
+            for file in &all {
+                let kind = file["kind"].as_str().unwrap();
+                let api = world.own(kind, team);
+                let stored = api.get(name).await.unwrap();
+                let again = if by_server {
+                    api.patch(name, &dry, &Patch::Apply(file)).await.unwrap_or_else(|error| panic!("{kind}: {error}"))
+                } else {
+                    merged(&api, name, file).await
+                };
+                assert_eq!(written(&again), written(&stored), "{kind}, {name}");
+            }
+            let cluster = world.own("Cluster", team).get(name).await.unwrap();
+            let spec = &cluster.data["spec"];
+            assert_eq!(spec["clusterNetwork"]["cniConfig"], json!({"cilium": {}}));
+            assert!(spec["clusterNetwork"].get("cni").is_none(), "{spec}");
+            assert_eq!(spec["registryMirrorConfiguration"]["port"], "443");
+            let group = &spec["workerNodeGroupConfigurations"][0];
+            assert_eq!((&group["name"], &group["count"]), (&json!("md-0"), &json!(1)));
+            world.delete(team, name).await;
+        }
+        world.judge();
     });
 }

@@ -408,6 +408,13 @@ fn documents(args: &[&str]) -> Vec<Value> {
     parts.map(|part| serde_saphyr::from_str(part).expect("YAML")).collect()
 }
 
+/// What users wrote, without what changes by itself.
+pub fn written(object: &DynamicObject) -> Value {
+    let meta = &object.metadata;
+    json!({"spec": object.data["spec"], "generation": meta.generation, "annotations": meta.annotations,
+        "labels": meta.labels, "finalizers": meta.finalizers, "owners": meta.owner_references})
+}
+
 /// Changes an object as `kubectl apply` without `--server-side` does it, without carrying it out.
 pub async fn merged(api: &Api<DynamicObject>, name: &str, file: &Value) -> DynamicObject {
     let params = PatchParams { dry_run: true, ..PatchParams::default() };
