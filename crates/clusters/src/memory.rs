@@ -8,6 +8,8 @@ use api::key::ObjectKey;
 use kit::feed::Version;
 use tokio::time::Instant;
 
+use crate::phase::Phase;
+
 /// Sentences that are remembered of one cluster.
 const TOLD: usize = 64;
 /// An endpoint that was found free is believed to be for this long: the few passes until the cluster is made.
@@ -22,6 +24,7 @@ struct Memory {
     verified: Option<(String, Instant)>,
     told: Vec<String>,
     free: Option<(Tried, Instant)>,
+    stands: Option<(Phase, Instant)>,
 }
 
 /// What is remembered of all clusters.
@@ -74,6 +77,18 @@ impl Memories {
         free.is_some_and(|(found, at)| found == tried && now.saturating_duration_since(*at) < FREE)
     }
 
+    /// A pass ended in this phase, or in none; says which other phase the cluster stood in until now, and for how long.
+    #[must_use]
+    pub fn moved_to(&self, key: &ObjectKey, phase: Option<Phase>, now: Instant) -> Option<(Phase, Duration)> {
+        let mut all = self.lock();
+        let stands = &mut all.entry(key.clone()).or_default().stands;
+        if stands.map(|(phase, _)| phase) == phase {
+            return None;
+        }
+        let left = std::mem::replace(stands, phase.map(|phase| (phase, now)));
+        left.map(|(phase, since)| (phase, now.saturating_duration_since(since)))
+    }
+
     /// Whether something was not said of this cluster lately.
     #[must_use]
     pub fn is_new(&self, key: &ObjectKey, sentence: &str) -> bool {
@@ -99,5 +114,31 @@ impl Memories {
     /// The cluster is gone.
     pub fn forget(&self, key: &ObjectKey) {
         self.lock().remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_phase_lasts_from_the_first_pass_that_ends_in_it_to_the_first_that_does_not() {
+        let (memories, key) = (Memories::default(), ObjectKey::namespaced("n", "c"));
+        let begun = kit::clock::Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), 1).instant();
+        let at = |seconds: u64, phase: Option<Phase>| {
+            let left = memories.moved_to(&key, phase, begun + Duration::from_secs(seconds));
+            left.map(|(phase, lasted)| (phase, lasted.as_secs()))
+        };
+        let (datacenter, plane) = (Phase::ValidateDatacenterConfig, Phase::CheckControlPlaneReady);
+        assert_eq!(at(0, None), None);
+        assert_eq!(at(1, Some(datacenter)), None);
+        assert_eq!(at(3, Some(datacenter)), None);
+        assert_eq!(at(4, Some(plane)), Some((datacenter, 3)));
+        assert_eq!(at(64, None), Some((plane, 60)));
+        assert_eq!(at(65, None), None);
+        // Nothing is known of one that is gone.
+        assert_eq!(at(70, Some(plane)), None);
+        memories.forget(&key);
+        assert_eq!(at(80, None), None);
     }
 }

@@ -1,5 +1,7 @@
 //! What is counted, and what is read when somebody scrapes.
 
+use std::time::Duration;
+
 use kit::telemetry::Metrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -7,6 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
 
 use crate::facts::World;
 use crate::phase::{Outcome, Phase};
@@ -15,6 +18,11 @@ use crate::phase::{Outcome, Phase};
 struct PhaseLabel {
     phase: &'static str,
     result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StayLabel {
+    phase: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -43,10 +51,16 @@ struct ObjectLabel {
     name: String,
 }
 
+/// From a check that passes at once to machines that take hours.
+fn seconds() -> Histogram {
+    Histogram::new([1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0])
+}
+
 /// The counters of the room; clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ClustersMetrics {
     phases: Family<PhaseLabel, Counter>,
+    stays: Family<StayLabel, Histogram, fn() -> Histogram>,
     drifts: Family<KindLabel, Counter>,
     templates: Counter,
 }
@@ -72,8 +86,18 @@ impl ClustersMetrics {
     /// Adds them to the registry as `berth_clusters_…`.
     #[must_use]
     pub fn register(metrics: &Metrics, world: &World) -> Self {
-        let new = Self::default();
+        let new = Self {
+            phases: Family::default(),
+            stays: Family::new_with_constructor(seconds),
+            drifts: Family::default(),
+            templates: Counter::default(),
+        };
         metrics.register("clusters_phases", "Passes that ended in a phase, by what followed", new.phases.clone());
+        metrics.register(
+            "clusters_phase_duration_seconds",
+            "How long clusters stood in a phase before they went on",
+            new.stays.clone(),
+        );
         metrics.register("clusters_drift_repairs", "Generated objects that were set back", new.drifts.clone());
         metrics.register(
             "clusters_template_replacements",
@@ -93,6 +117,11 @@ impl ClustersMetrics {
             Outcome::Again(_) => "waiting",
         };
         self.phases.get_or_create(&PhaseLabel { phase: phase.as_str(), result }).inc();
+    }
+
+    /// A cluster left a phase that it stood in for this long.
+    pub fn stayed(&self, phase: Phase, lasted: Duration) {
+        self.stays.get_or_create(&StayLabel { phase: phase.as_str() }).observe(lasted.as_secs_f64());
     }
 
     /// An object was set back.

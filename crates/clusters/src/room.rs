@@ -170,6 +170,10 @@ impl<C: Clouds> Room for Keeper<C> {
         if let Some((phase, outcome)) = &thought.ended {
             self.metrics.phase(*phase, outcome);
         }
+        let stands = thought.ended.as_ref().map(|(phase, _)| *phase);
+        if let Some((phase, lasted)) = self.memories.moved_to(&s.key, stands, self.clock.instant()) {
+            self.metrics.stayed(phase, lasted);
+        }
         if !status::remains(s, &thought) {
             return None;
         }

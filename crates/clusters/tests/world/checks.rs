@@ -148,6 +148,30 @@ async fn an_endpoint_that_somebody_has_is_not_used() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn how_long_clusters_stand_in_a_phase_is_measured() {
+    let (server, site) = world();
+    apply(&server, &site);
+    site.ground.found.store(1, Ordering::SeqCst);
+    let _process = site.start(&server, site.config());
+    fails(&server, "prod", "UnavailableControlPlaneIP").await;
+    pass(300).await;
+    let measured =
+        |end: &str, phase: &str| site.counted(&format!("berth_clusters_phase_duration_seconds_{end}"), phase);
+    let endpoint = "validate-control-plane-ip";
+    assert_eq!(measured("count", endpoint), 0.0, "it is not over yet");
+    site.ground.found.store(0, Ordering::SeqCst);
+    ready(&server, "prod").await;
+    pass(60).await;
+    assert_eq!(measured("count", endpoint), 1.0);
+    let lasted = measured("sum", endpoint);
+    assert!((300.0..420.0).contains(&lasted), "{lasted}");
+    assert_eq!(measured("count", "check-control-plane-ready"), 1.0);
+    let all = measured("count", "");
+    pass(6_000).await;
+    assert_eq!(measured("count", ""), all, "a cluster that is carried out stands in no phase");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_endpoint_is_tried_at_all_its_ports_together_and_once() {
     let (server, site) = world();
     apply(&server, &site);
