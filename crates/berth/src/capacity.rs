@@ -201,14 +201,16 @@ impl CapacityOptions {
             propagate_labels: self.propagate_template_labels,
             propagate_taints: self.propagate_template_taints,
             dry_run: self.dry_run,
-            claims: ClaimRules {
-                same_namespace: yard.admit_same_namespace,
-                without_policy: yard.default_admission == Admission::Allow,
-            },
+            claims: claim_rules(yard),
             defer_to_template: self.defer_to_template_status,
             ..Config::default()
         })
     }
+}
+
+/// Which hosts claims may have, by the flags of the room `claims`.
+pub fn claim_rules(yard: &YardOptions) -> ClaimRules {
+    ClaimRules { same_namespace: yard.admit_same_namespace, without_policy: yard.default_admission == Admission::Allow }
 }
 
 /// Reads `--feature-gates`, for whichever rooms run.

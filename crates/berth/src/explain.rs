@@ -191,11 +191,7 @@ pub async fn about(options: ExplainOptions) -> anyhow::Result<()> {
             let client = connect(&options.cluster).await?;
             return show(&metal::about(&client, &options, name).await?);
         }
-        Subject::Group(kinds, name) => {
-            let namespace = options.namespace.as_deref();
-            let (filter, output) = (&options.watch_filter, options.output.output);
-            return groups::about(&options.cluster, namespace, kinds, name, &capacity, filter, output).await;
-        }
+        Subject::Group(kinds, name) => return groups::about(&options, kinds, name, &capacity).await,
     };
     let client = connect(&options.cluster).await?;
     let (look, config) = (see(&client, &options, name, "explain").await?, options.judge.config(&options.watch_filter));

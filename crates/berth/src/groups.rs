@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::capacity::cloud::{Cloud, Door};
-use ::capacity::config::{Config, Keys, feature_gates};
+use ::capacity::config::{ClaimRules, Config, Keys, feature_gates};
 use ::capacity::explain::{Line, Lists, Sight, explain, line};
 use ::capacity::facts::{GroupKey, GroupKind};
 use ::capacity::judge::{Ec2Wish, Lookup};
 use ::capacity::offer::Offer;
 use ::capacity::sees::Sees;
 use ::capacity::status::Trouble;
+use ::capacity::table::Table;
 use anyhow::anyhow;
 use api::key::ObjectKey;
 use api::names::{InstanceType, Region};
@@ -22,15 +23,16 @@ use aws::net::{Aws, Meter, Options};
 use aws::place::{Endpoints, Override};
 use aws::port::{Ec2, TypeQuery};
 use clap::Args;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kit::clock::Clock;
 use kit::explain::Level;
 use kit::kinds::Kinds;
-use kube::Client;
+use kube::{Api, Client};
 use serde::Serialize;
 
-use crate::capacity::{ambient_source, endpoint, environment, keys, namespaced};
-use crate::cli::{ClusterOptions, Output, OutputOptions, WatchFilter};
-use crate::explain::{connect, print};
+use crate::capacity::{ambient_source, claim_rules, endpoint, environment, keys, namespaced};
+use crate::cli::{ClusterOptions, OutputOptions, WatchFilter};
+use crate::explain::{AboutOptions, connect, print};
 use crate::look::{Read, Reader};
 use crate::screen::{self, Screen};
 use crate::{Usage, near};
@@ -59,6 +61,12 @@ pub struct GroupOptions {
     /// Look at machines on CloudStack too
     #[arg(long)]
     pub capacity_cloudstack: bool,
+    /// Look at bare-metal machines too
+    #[arg(long)]
+    pub capacity_metal3: bool,
+    /// ConfigMap with a table of types
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
+    pub capacity_table: Option<ObjectKey>,
     /// Look at the identities that clusters name
     #[arg(long)]
     pub use_cluster_identity: bool,
@@ -68,7 +76,7 @@ pub struct GroupOptions {
 }
 
 impl GroupOptions {
-    fn config(&self, watch_filter: &WatchFilter) -> Result<Arc<Config>, Usage> {
+    fn config(&self, watch_filter: &WatchFilter, claims: ClaimRules) -> Result<Arc<Config>, Usage> {
         let gates = feature_gates(self.feature_gates.iter().map(String::as_str));
         let gates = gates.map_err(|error| Usage(format!("--feature-gates: {error}")))?;
         Ok(Arc::new(Config {
@@ -80,6 +88,9 @@ impl GroupOptions {
             watch_filter: watch_filter.value(),
             machine_pools: self.watch_machine_pools,
             cloudstack: self.capacity_cloudstack,
+            metal: self.capacity_metal3,
+            table: self.capacity_table.clone(),
+            claims,
             cluster_identity: self.use_cluster_identity,
             ..Config::default()
         }))
@@ -108,18 +119,15 @@ pub struct CapacityListOptions {
 
 /// Explains a group of machines.
 pub async fn about(
-    cluster: &ClusterOptions,
-    namespace: Option<&str>,
+    about: &AboutOptions,
     kinds: &[GroupKind],
     name: &str,
     options: &GroupOptions,
-    watch_filter: &WatchFilter,
-    output: Output,
 ) -> anyhow::Result<()> {
-    let client = connect(cluster).await?;
-    let namespace = namespace.unwrap_or_else(|| client.default_namespace()).to_owned();
-    let (sight, config) =
-        (see(&client, Some(&namespace), options.use_cluster_identity).await?, options.config(watch_filter)?);
+    let client = connect(&about.cluster).await?;
+    let namespace = about.namespace.as_deref().unwrap_or_else(|| client.default_namespace()).to_owned();
+    let config = options.config(&about.watch_filter, claim_rules(&about.yard))?;
+    let sight = see(&client, Some(&namespace), options).await?;
     let groups = sight.groups();
     let wanted = ObjectKey::namespaced(namespace.as_str(), name);
     let found: Vec<&GroupKey> =
@@ -135,7 +143,7 @@ pub async fn about(
         };
         let told = explain(&sight, key, &config, looked, clock.now());
         let Some(told) = told else { continue };
-        print(output, "Explanation", &told, |screen| screen::explanation(screen, &told))?;
+        print(about.output.output, "Explanation", &told, |screen| screen::explanation(screen, &told))?;
     }
     Ok(())
 }
@@ -145,16 +153,27 @@ pub async fn list(options: CapacityListOptions) -> anyhow::Result<()> {
     let client = connect(&options.cluster).await?;
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let only = (!options.all_namespaces).then_some(namespace.as_str());
-    let (sight, config) =
-        (see(&client, only, options.judge.use_cluster_identity).await?, options.judge.config(&options.watch_filter)?);
+    let (items, _) = rows(&client, only, &options.judge, &options.watch_filter).await?;
+    print(options.output.output, "CapacityList", &Rows { items: &items }, |screen| rows_screen(screen, &items))
+}
+
+/// The groups of a namespace or all, and what could not be read for them.
+pub async fn rows(
+    client: &Client,
+    only: Option<&str>,
+    options: &GroupOptions,
+    watch_filter: &WatchFilter,
+) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
+    let config = options.config(watch_filter, ClaimRules::default())?;
+    let sight = see(client, only, options).await?;
     let here = |key: &GroupKey| only.is_none_or(|only| key.key.namespace() == Some(only));
-    let items: Vec<Row> = sight
+    let items = sight
         .groups()
         .iter()
         .filter(|key| here(key))
         .filter_map(|key| Some(Row::new(key, line(&sight, key, &config)?)))
         .collect();
-    print(options.output.output, "CapacityList", &Rows { items: &items }, |screen| rows_screen(screen, &items))
+    Ok((items, sight.unseen().to_vec()))
 }
 
 #[derive(Serialize)]
@@ -163,24 +182,34 @@ struct Rows<'a> {
 }
 
 /// One group.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
-    kind: &'static str,
-    namespace: String,
-    name: String,
-    level: Level,
+pub struct Row {
+    /// Kind and API group.
+    pub kind: &'static str,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// How things stand.
+    pub level: Level,
+    /// The type.
     #[serde(skip_serializing_if = "Option::is_none")]
-    instance_type: Option<String>,
+    pub instance_type: Option<String>,
+    /// The region.
     #[serde(skip_serializing_if = "Option::is_none")]
-    region: Option<String>,
+    pub region: Option<String>,
+    /// CPUs that cluster-autoscaler sees.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cpu: Option<String>,
+    pub cpu: Option<String>,
+    /// Memory that it sees.
     #[serde(skip_serializing_if = "Option::is_none")]
-    memory: Option<String>,
+    pub memory: Option<String>,
+    /// GPUs that it sees.
     #[serde(skip_serializing_if = "Option::is_none")]
-    gpus: Option<String>,
-    state: String,
+    pub gpus: Option<String>,
+    /// The same in a word or two.
+    pub state: String,
 }
 
 impl Row {
@@ -228,7 +257,7 @@ fn rows_screen(screen: Screen, items: &[Row]) -> String {
     screen::table(screen, ["GROUP", "NAMESPACE", "TYPE", "REGION", "CPU", "MEMORY", "GPUS", "STATE"], &rows)
 }
 
-async fn see(client: &Client, namespace: Option<&str>, identities: bool) -> anyhow::Result<Sight> {
+async fn see(client: &Client, namespace: Option<&str>, options: &GroupOptions) -> anyhow::Result<Sight> {
     fn keep<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K> {
         // A kind that is not installed hides nothing.
         if read.kind.is_some() {
@@ -238,7 +267,7 @@ async fn see(client: &Client, namespace: Option<&str>, identities: bool) -> anyh
     }
     let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace };
     let mut unseen = Vec::new();
-    let identities = match identities {
+    let identities = match options.use_cluster_identity {
         true => Some(IdentityLists {
             controllers: keep(reader.read().await?, &mut unseen),
             statics: keep(reader.read().await?, &mut unseen),
@@ -263,9 +292,42 @@ async fn see(client: &Client, namespace: Option<&str>, identities: bool) -> anyh
         acs_templates: keep(reader.read().await?, &mut unseen),
         acs_clusters: keep(reader.read().await?, &mut unseen),
         identities,
-        unseen: Vec::new(),
+        ..Lists::default()
     };
-    Ok(Sight::of(Lists { unseen, ..lists }, &Clock::system()))
+    // Hosts and policies of every namespace may be many, and most sites have none.
+    let lists = match options.capacity_metal3 {
+        true => Lists {
+            metal_templates: keep(reader.read().await?, &mut unseen),
+            hosts: keep(reader.read().await?, &mut unseen),
+            hardware: keep(reader.read().await?, &mut unseen),
+            policies: keep(reader.read().await?, &mut unseen),
+            spaces: keep(reader.read().await?, &mut unseen),
+            ..lists
+        },
+        false => lists,
+    };
+    let table = match &options.capacity_table {
+        Some(key) => table(client, key, &mut unseen).await?,
+        None => Table::default(),
+    };
+    Ok(Sight::of(Lists { table, unseen, ..lists }, &Clock::system()))
+}
+
+/// Reads the table of types, as far as whoever asks may.
+async fn table(client: &Client, key: &ObjectKey, unseen: &mut Vec<String>) -> anyhow::Result<Table> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), key.namespace().unwrap_or_default());
+    match api.get_opt(key.name()).await {
+        Ok(Some(found)) => Ok(Table::parse(&found.data.unwrap_or_default())),
+        Ok(None) => {
+            unseen.push(format!("there is no ConfigMap {key}, so no table of types"));
+            Ok(Table::default())
+        }
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            unseen.push(format!("you may not get the ConfigMap {key}, so its table of types was not read"));
+            Ok(Table::default())
+        }
+        Err(error) => Err(anyhow!(error).context(format!("reading the ConfigMap {key}"))),
+    }
 }
 
 /// Asks AWS about one type.

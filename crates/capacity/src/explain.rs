@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::key::ObjectKey;
+use api::raw::HostDeployPolicy;
 use api::views::cloudstack_specs::{CloudStackCluster, CloudStackMachineTemplate};
 use api::views::{
-    AWSCluster, AWSMachinePool, AWSMachineTemplate, AWSManagedControlPlane, AWSManagedMachinePool, Cluster,
-    Infrastructure, MachineDeployment, MachinePool, MachineSet, OpenShiftMachineSet, ROSAControlPlane,
+    AWSCluster, AWSMachinePool, AWSMachineTemplate, AWSManagedControlPlane, AWSManagedMachinePool, BareMetalHost,
+    Cluster, HardwareData, Infrastructure, MachineDeployment, MachinePool, MachineSet, Metal3MachineTemplate,
+    Namespace, OpenShiftMachineSet, ROSAControlPlane,
 };
 use aws::identity::{IdentityFeeds, IdentityLists};
 use jiff::Timestamp;
@@ -20,15 +22,16 @@ use kit::kinds::Kind;
 use crate::acs::{Site, shown};
 use crate::config::Config;
 use crate::decide::{Snapshot, Standing, Step, decide};
-use crate::facts::{Acs, GroupFacts, GroupKey, GroupKind, Pools, World};
-use crate::judge::{Judgement, Lookup, Scene, Wish, judge};
+use crate::facts::{ACS, Acs, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, Metal, POOL, Pools, World};
+use crate::judge::{Judgement, Lookup, Scene, Skip, Wish, judge};
 use crate::memory::Memory;
 use crate::names;
-use crate::observe::scene;
+use crate::observe::{not_in_table, on_metal, scene};
 use crate::offer::Offer;
 use crate::record::Record;
 use crate::sees::{Build, Sees, sees};
 use crate::status::Trouble;
+use crate::table::Table;
 
 /// Objects as somebody read them.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +64,20 @@ pub struct Lists {
     pub acs_templates: Vec<CloudStackMachineTemplate>,
     /// Clusters on CloudStack.
     pub acs_clusters: Vec<CloudStackCluster>,
+    /// Templates of bare-metal machines.
+    pub metal_templates: Vec<Metal3MachineTemplate>,
+    /// Bare-metal hosts.
+    pub hosts: Vec<BareMetalHost>,
+    /// What inspection found in them.
+    pub hardware: Vec<HardwareData>,
+    /// Who may claim which hosts.
+    pub policies: Vec<HostDeployPolicy>,
+    /// Namespaces, whose labels policies ask for.
+    pub spaces: Vec<Namespace>,
     /// Identities, where they are looked at.
     pub identities: Option<IdentityLists>,
+    /// The table of types.
+    pub table: Table,
     /// What could not be read, each in a sentence.
     pub unseen: Vec<String>,
 }
@@ -70,6 +85,7 @@ pub struct Lists {
 /// What there is to see.
 pub struct Sight {
     world: World,
+    table: Table,
     unseen: Vec<String>,
 }
 
@@ -90,7 +106,13 @@ impl Sight {
             managed_planes: feed(clock, lists.managed_planes),
             rosa_planes: feed(clock, lists.rosa_planes),
             infrastructures: feed(clock, lists.infrastructures),
-            metal: None,
+            metal: Some(Metal {
+                templates: feed(clock, lists.metal_templates),
+                hosts: feed(clock, lists.hosts),
+                hardware: feed(clock, lists.hardware),
+                policies: feed(clock, lists.policies),
+                spaces: feed(clock, lists.spaces),
+            }),
             acs: Some(Acs { templates: feed(clock, lists.acs_templates), clusters: feed(clock, lists.acs_clusters) }),
             identities: lists.identities.map(|found| IdentityFeeds::of(found, clock)),
             pools: Some(Pools {
@@ -99,7 +121,25 @@ impl Sight {
                 managed: feed(clock, lists.managed),
             }),
         };
-        Self { world, unseen: lists.unseen }
+        Self { world, table: lists.table, unseen: lists.unseen }
+    }
+
+    /// How things stand with machines of which everything is known without a cloud, as the room would have it.
+    fn standing(&self, wish: &Wish, config: &Config) -> Option<Standing> {
+        if let Some(offer) = self.table.get(&wish.table_name) {
+            return Some(Standing::Known { offer, around: wish.around.clone(), again: None });
+        }
+        match &wish.lookup {
+            Lookup::Metal(template) => Some(on_metal(self.world.metal.as_ref()?, template, wish, config.claims)),
+            Lookup::Table => Some(not_in_table(&self.table, wish, config)),
+            Lookup::Ec2(_) | Lookup::Acs(_) => None,
+        }
+    }
+
+    /// What could not be read, each in a sentence.
+    #[must_use]
+    pub fn unseen(&self) -> &[String] {
+        &self.unseen
     }
 
     /// The groups, ordered by kind, namespace and name.
@@ -218,6 +258,16 @@ impl<'a> Case<'a> {
     ) -> Self {
         let scene = scene(&sight.world, key, group, config);
         let judgement = judge(&scene);
+        let standing = match &judgement {
+            Judgement::Wants(wish) => sight.standing(wish, config),
+            Judgement::Skip(_) | Judgement::Stuck(_) => None,
+        };
+        let (judgement, looked) = match standing {
+            Some(Standing::Skipped(skip)) => (Judgement::Skip(skip), None),
+            Some(Standing::Stuck { trouble, .. }) => (judgement, Some(Err(trouble))),
+            Some(Standing::Known { offer, .. }) => (judgement, Some(Ok(offer))),
+            Some(Standing::Asking) | None => (judgement, looked),
+        };
         Self { key, group, scene, judgement, looked, now }
     }
 
@@ -271,8 +321,13 @@ impl<'a> Case<'a> {
         let fact = |name, value: String| Fact { name, value };
         let mut facts = Vec::new();
         if let Some(wish) = self.wish() {
-            let kind = if matches!(wish.lookup, Lookup::Acs(_)) { "compute offering" } else { "instance type" };
-            facts.push(fact(kind, wish.around.instance_type.clone()));
+            let name = wish.around.instance_type.clone();
+            facts.push(match &wish.lookup {
+                Lookup::Acs(_) => fact("compute offering", name),
+                Lookup::Metal(_) => fact("template", name),
+                Lookup::Table => fact("entry of the table", wish.table_name.to_string()),
+                Lookup::Ec2(_) => fact("instance type", name),
+            });
             facts.extend(wish.around.region.clone().map(|region| fact("region", region)));
             if let Lookup::Ec2(ec2) = &wish.lookup {
                 facts.push(fact("credentials", ec2.credential.to_string()));
@@ -394,8 +449,25 @@ impl<'a> Case<'a> {
                     None,
                 ),
             ],
-            Judgement::Wants(_) if matches!(&self.looked, Some(Err(_))) => {
-                vec![fix("correct the instance type, or add it to the table of --capacity-table", None)]
+            Judgement::Wants(wish) if matches!(&self.looked, Some(Err(_))) => vec![match &wish.lookup {
+                Lookup::Metal(template) => fix(
+                    "let the selector of the template fit an inspected host, or put the template into the table of \
+                     --capacity-table",
+                    Some(format!("kubectl get -n {namespace} metal3machinetemplate {} -o yaml", template.name())),
+                ),
+                Lookup::Table => fix(&format!("add {} to the table of --capacity-table", wish.table_name), None),
+                Lookup::Ec2(_) | Lookup::Acs(_) => {
+                    fix("correct the instance type, or add it to the table of --capacity-table", None)
+                }
+            }],
+            Judgement::Skip(Skip::OtherProvider(kind)) => {
+                let flag = match kind.as_ref() {
+                    METAL => "--capacity-metal3",
+                    ACS => "--capacity-cloudstack",
+                    POOL | MANAGED_POOL => "--watch-machine-pools",
+                    _ => "--capacity-table=NAMESPACE/NAME, with an entry for it",
+                };
+                vec![fix(&format!("start Berth with {flag}; where it runs so, ask again with the same flag"), None)]
             }
             _ => Vec::new(),
         }

@@ -16,10 +16,11 @@ use kube::Api;
 use tokio::time::Instant;
 
 use crate::cloud::{Door, Way, Ways};
-use crate::config::Config;
+use crate::config::{ClaimRules, Config};
 use crate::decide::{Sight, Snapshot, Standing};
 use crate::facts::{
-    ACS, ACS_CLUSTER, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, MachineApi, POOL, PlaceFacts, Shape, World,
+    ACS, ACS_CLUSTER, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, MachineApi, Metal, POOL, PlaceFacts, Shape,
+    World,
 };
 use crate::goal::{Profile, left};
 use crate::judge::{AcsScene, Credential, Ec2Wish, Judgement, Lookup, Scene, Skip, Wish, judge};
@@ -31,6 +32,7 @@ use crate::record::Record;
 use crate::room::{Annotator, BUNDLE, Error, Seeing, read};
 use crate::shelf::{Ec2Place, Found, Place, System};
 use crate::status::Trouble;
+use crate::table::Table;
 
 /// The kind of claims on bare-metal hosts.
 const HOSTS: &str = "baremetal";
@@ -65,45 +67,15 @@ impl<C: Ways> Annotator<C> {
         match &wish.lookup {
             Lookup::Ec2(ec2) => self.ask_ec2(key, group, ec2, &wish, now).await,
             Lookup::Acs(acs) => self.ask_acs(key, group, acs, &wish, now).await,
-            Lookup::Metal(template) => Ok(self.ask_hosts(template, &wish)),
+            Lookup::Metal(template) => Ok(match &self.world.metal {
+                Some(metal) => on_metal(metal, template, &wish, self.config.claims),
+                None => stuck(Trouble::missing("bare metal is not followed".to_owned())),
+            }),
             Lookup::Table => {
                 let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-                let near = nearest(&wish.table_name, table.names());
-                let place = self.config.table.as_ref().map_or("any table".to_owned(), |t| format!("ConfigMap {t}"));
-                let trouble = match table.faults.get(&wish.table_name) {
-                    Some(fault) => Trouble::missing(format!("{place}: {}: {fault}", wish.table_name)),
-                    None => Trouble::unknown(&wish.table_name, &place, &near, None),
-                };
-                Ok(Standing::Stuck { trouble, again: None })
+                Ok(not_in_table(&table, &wish, &self.config))
             }
         }
-    }
-
-    /// What hosts behind a template offer.
-    fn ask_hosts(&self, key: &ObjectKey, wish: &Wish) -> Standing {
-        let stuck = |trouble| Standing::Stuck { trouble, again: None };
-        let Some(metal) = &self.world.metal else {
-            return stuck(Trouble::missing("bare metal is not followed".to_owned()));
-        };
-        let Some(template) = at(&metal.templates, key) else {
-            return stuck(Trouble::missing(format!("{METAL} {} is not there", key.name())));
-        };
-        let namespace = key.namespace().unwrap_or_default();
-        let found = match template.kind.as_deref() {
-            None => Ok((metal.hosts_of(namespace), format!("namespace {namespace}"))),
-            Some(HOSTS) => metal::namespace(&template.selector).map(|only| {
-                let hosts = metal.hosts_for(namespace, only.as_deref(), self.config.claims);
-                (hosts, format!("namespaces that are open to claims of {namespace}"))
-            }),
-            Some(other) => return Standing::Skipped(Skip::OtherProvider(format!("{METAL} of kind {other}").into())),
-        };
-        let offer = found.and_then(|(hosts, place)| match metal::offer(&template.selector, hosts.iter()) {
-            Err(MetalFault::NoHost) => Ok(stuck(Trouble::no_host(key.name(), &place))),
-            offer => {
-                offer.map(|offer| Standing::Known { offer: Arc::new(offer), around: wish.around.clone(), again: None })
-            }
-        });
-        offer.unwrap_or_else(|fault| stuck(Trouble::missing(format!("{METAL} {}: {fault}", key.name()))))
     }
 
     /// What every type of a group offers: the least of them all.
@@ -323,6 +295,44 @@ impl<C: Ways> Annotator<C> {
         self.count(key, &snapshot);
         Ok(Some(Seeing { key: key.clone(), snapshot, version }))
     }
+}
+
+fn stuck(trouble: Trouble) -> Standing {
+    Standing::Stuck { trouble, again: None }
+}
+
+/// How things stand with machines that only the table could know, and does not.
+#[must_use]
+pub fn not_in_table(table: &Table, wish: &Wish, config: &Config) -> Standing {
+    let place = config.table.as_ref().map_or("any table".to_owned(), |table| format!("ConfigMap {table}"));
+    stuck(match table.faults.get(&wish.table_name) {
+        Some(fault) => Trouble::missing(format!("{place}: {}: {fault}", wish.table_name)),
+        None => Trouble::unknown(&wish.table_name, &place, &nearest(&wish.table_name, table.names()), None),
+    })
+}
+
+/// What hosts behind a template offer.
+#[must_use]
+pub fn on_metal(metal: &Metal, key: &ObjectKey, wish: &Wish, rules: ClaimRules) -> Standing {
+    let Some(template) = at(&metal.templates, key) else {
+        return stuck(Trouble::missing(format!("{METAL} {} is not there", key.name())));
+    };
+    let namespace = key.namespace().unwrap_or_default();
+    let found = match template.kind.as_deref() {
+        None => Ok((metal.hosts_of(namespace), format!("namespace {namespace}"))),
+        Some(HOSTS) => metal::namespace(&template.selector).map(|only| {
+            let hosts = metal.hosts_for(namespace, only.as_deref(), rules);
+            (hosts, format!("namespaces that are open to claims of {namespace}"))
+        }),
+        Some(other) => return Standing::Skipped(Skip::OtherProvider(format!("{METAL} of kind {other}").into())),
+    };
+    let offer = found.and_then(|(hosts, place)| match metal::offer(&template.selector, hosts.iter()) {
+        Err(MetalFault::NoHost) => Ok(stuck(Trouble::no_host(key.name(), &place))),
+        offer => {
+            offer.map(|offer| Standing::Known { offer: Arc::new(offer), around: wish.around.clone(), again: None })
+        }
+    });
+    offer.unwrap_or_else(|fault| stuck(Trouble::missing(format!("{METAL} {}: {fault}", key.name()))))
 }
 
 /// Where a type is looked up.

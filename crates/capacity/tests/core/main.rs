@@ -6,6 +6,7 @@ mod cloudstack;
 mod decisions;
 mod eligibility;
 mod examples;
+mod explaining;
 mod noise;
 mod ownership;
 mod resolution;
