@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
 mod life;
+mod renewal;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod tenants;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
@@ -12,7 +12,7 @@ use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 use sim::cloudstack::world::machine::State;
 use sim::ec2::world::instance::InstanceState;
-use sim::metal::{self, Settings, Simulator};
+use sim::metal::{self, Machines, Settings, Simulator};
 use sim::nodes::Nodes;
 use sim::plane::{self, Manager, Options, Plane, PlaneError, Process};
 use sim::wait::seek;
@@ -41,6 +41,8 @@ pub struct World {
     pub workload: (Plane, Client),
     pub acs: cloudstack::Handle,
     pub ec2: ec2::Handle,
+    /// The machines behind the hosts.
+    pub metal: Arc<Machines>,
     berth: Mutex<Process>,
     log: PathBuf,
     _capi: Manager,
@@ -66,6 +68,7 @@ impl World {
         plane::install_crds(&client, definitions).await?;
         let capi = plane::capi_with(&plane, &["--cluster-concurrency=4", "--machine-concurrency=4"]).await?;
         let simulator = Simulator::new(client.clone(), Settings::default());
+        let metal = simulator.machines();
         tokio::spawn(simulator.run());
         let now = Duration::ZERO;
         let mut sky = ec2::Options::default();
@@ -90,7 +93,7 @@ impl World {
         let log = plane.dir().join("berth.log");
         let berth = Mutex::new(berth(&plane, &client, (&ec2, &acs), webhooks, &kubeconfig, &log).await?);
         let inside = workload.client().await?;
-        Ok(Self { plane, client, workload: (workload, inside), acs, ec2, berth, log, _capi: capi })
+        Ok(Self { plane, client, workload: (workload, inside), acs, ec2, metal, berth, log, _capi: capi })
     }
 
     /// The objects of a file of the book, with the simulators as the clouds.
