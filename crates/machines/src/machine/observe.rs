@@ -154,7 +154,7 @@ impl Keeper {
     pub(super) async fn enter(&self, cluster: &ObjectKey) -> Result<Result<kube::Client, Closed>, Error> {
         self.ways.enter(cluster).await.map_err(|lost| match lost {
             Lost::Behind => Error::Behind,
-            Lost::Read(source) => read(|| format!("Secret {cluster}-kubeconfig"))(source),
+            Lost::Read(source) => Error::Read { what: format!("Secret {cluster}-kubeconfig"), source },
         })
     }
 }

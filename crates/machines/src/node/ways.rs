@@ -19,7 +19,7 @@ pub enum Lost {
     /// The index of Secrets moves just now.
     Behind,
     /// The server does not say.
-    Read(kube::Error),
+    Read(Box<kube::Error>),
 }
 
 /// Clients of workload clusters.
@@ -63,7 +63,8 @@ impl Ways {
         if let Some((_, way)) = entered.as_ref().filter(|(at, _)| *at == version) {
             return Ok(way.clone());
         }
-        let way = self.clients.enter(&self.management, cluster, namespace).await.map_err(Lost::Read)?;
+        let way = self.clients.enter(&self.management, cluster, namespace).await;
+        let way = way.map_err(|error| Lost::Read(Box::new(error)))?;
         *entered = Some((version, way.clone()));
         Ok(way)
     }
