@@ -5,8 +5,10 @@ use api::meta::Versioned;
 use api::names::claims::REBOOT_ANNOTATION;
 use api::names::hosts::{ALLOCATION_ANNOTATION, LAUNCH_ANNOTATION, REBOOT_PROGRESS_ANNOTATION, SCOPE_ANNOTATION};
 use api::names::{HostId, InstanceId};
+use api::reasons::DEDICATED_HOST_RELEASE;
 use api::reasons::claims::Reason as ClaimReason;
 use api::reasons::hosts::Reason;
+use api::status::find;
 use api::views::Cluster;
 use aws::cloud::Cloud;
 use aws::errors::Error as Ec2Error;
@@ -364,7 +366,9 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         let judged = match answer.unwrap_or_else(|| Ok(std::sync::Arc::default())) {
             Ok(judged) => judged,
             Err(error) => {
-                self.metrics.released(false, Class::of(error.kind()));
+                let class = Class::of(error.kind());
+                self.metrics.released(false, class);
+                self.tell_apart(s, class, error.code().unwrap_or_default(), &self.words(s, &error)).await;
                 return self.mishap(s, Doing::Release, &error);
             }
         };
@@ -397,9 +401,27 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
                 },
             };
             next = next.min(refusal.until);
+            if let (Some(class), Some(Err(error))) = (refusal.class, judged.verdict(host)) {
+                self.tell_apart(s, class, &error.code, &refusal.message).await;
+            }
             self.memories.change(&s.key, |memory| drop(memory.refusals.insert(host.clone(), refusal)));
         }
         Ok(Flow::Wait(Some(next)))
+    }
+
+    /// A release that fails in another way than before is told once; the first way is told with its condition, and what
+    /// passes by itself not at all. Tenants read no words of EC2.
+    async fn tell_apart(&self, s: &Snapshot, class: Class, code: &str, message: &str) {
+        let failed = Reason::DedicatedHostReleaseFailed;
+        if class.of_release() != failed || class == Class::Transient || s.claim.is_some() {
+            return;
+        }
+        let before = find(&s.machine.status.conditions, DEDICATED_HOST_RELEASE);
+        if self.memories.is_new(&s.key, &format!("release {code}"))
+            && before.is_some_and(|c| c.reason == failed.as_str())
+        {
+            self.events.say(&s.target, true, Reason::FailedReleaseHost.as_str(), message).await;
+        }
     }
 
     fn refused(&self, s: &Snapshot, host: &HostId, error: &aws::port::ItemError) -> Refusal {

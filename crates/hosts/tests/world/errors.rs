@@ -87,6 +87,38 @@ async fn what_is_denied_while_a_machine_goes_is_what_ready_names() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_other_way_in_which_a_release_fails_is_told_once() {
+    let (server, site) = world();
+    add(&server, dynamic(&site, "m"));
+    let _process = site.start(&server, site.config());
+    assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await);
+    refuse(&site, "ReleaseHosts", 403, "UnauthorizedOperation");
+    assert!(server.delete(MACHINES, NS, "m"));
+    // The same reason within a few minutes of real time is counted on the event before.
+    let told = || {
+        let all = server.list(EVENTS, NS);
+        let of = all.iter().filter(|event| event["reason"] == "FailedReleaseHost");
+        of.map(|event| event["series"]["count"].as_u64().unwrap_or(1)).sum::<u64>()
+    };
+    assert!(server.wait_until(LIMIT, |_| told() == 1).await, "{:?}", server.list(EVENTS, NS));
+    pass(3_600).await;
+    assert_eq!(told(), 1, "not with every try");
+    site.ec2.clear_script();
+    refuse(&site, "ReleaseHosts", 400, "InvalidParameterValue");
+    assert!(server.wait_until(LIMIT, |_| told() == 2).await, "{:?}", server.list(EVENTS, NS));
+    site.ec2.clear_script();
+    let code = "Client.UnsupportedHostConfiguration".to_owned();
+    let item = What::RefuseItems { id: String::new(), code, message: "no".to_owned() };
+    site.ec2.script(Fault::on("ReleaseHosts", item).forever());
+    assert!(server.wait_until(LIMIT, |_| told() == 3).await, "{:?}", server.list(EVENTS, NS));
+    pass(2 * 3_600).await;
+    assert_eq!(told(), 3, "each once");
+    site.ec2.clear_script();
+    assert!(server.wait_until(LIMIT, |s| is_gone(s, "m")).await);
+    assert_eq!(site.paid().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_quota_of_the_account_is_told_with_its_name() {
     let (server, site) = world();
     site.ec2.settings(|settings| settings.host_quota = 0);
