@@ -1,5 +1,7 @@
-//! Whether the room `machines` stands on firm ground: definitions that know kinds, somebody who serves each kind, and
-//! machines that wait for a person.
+//! Whether the room `machines` stands on firm ground: definitions that know kinds, somebody who serves each kind, machines
+//! that wait for a person, and clusters that could be moved.
+
+mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +41,9 @@ pub async fn all(client: &Client) -> Vec<Check> {
     let knows = definitions.get(DEFINITION).await.ok().map(|definition| knows_kinds(&definition));
     let kinds: Api<HostClaimKind> = Api::all(client.clone());
     let served = kinds.list(&ListParams::default()).await.ok().map(|kinds| available(&kinds.items));
-    vec![of_machines(&machines, knows), kinds_of(&machines, served.as_ref())]
+    let mut checks = vec![of_machines(&machines, knows), kinds_of(&machines, served.as_ref())];
+    checks.extend(moves::all(client).await);
+    checks
 }
 
 /// Whether machines can name a kind; those of the provider for Metal3 cannot.
