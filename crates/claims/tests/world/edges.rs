@@ -306,3 +306,45 @@ async fn the_mark_of_a_move_hides_no_orphan_in_another_namespace() {
     assert!(site.server.delete(CLAIMS, "red", "c"));
     site.until("the orphan is told of", |server| !events(server, INFRA, "OrphanedHost").is_empty()).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_somebody_else_bound_and_deployed_is_taken_over_as_it_is() {
+    // As an upstream operator leaves it: the reference has no uid, the claim no finalizer of ours and half a status.
+    let site = Site::forgiving(
+        Forgiven { hosts: [(INFRA.to_owned(), "h1".to_owned())].into(), ..Forgiven::default() },
+        |server| {
+            let mut host = sim::metal::seed::host(INFRA, "h1", &json!({"size": "large"}));
+            host["spec"]["online"] = json!(true);
+            host["spec"]["image"] = json!({"url": "https://images/theirs", "checksum": "https://images/sums"});
+            host["spec"]["consumerRef"] =
+                json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "namespace": "red", "name": "c"});
+            server.put(sim::metal::seed::settled(&host, (server.clock())())).unwrap();
+            hosts(server, &["h2"]);
+            let mut bound = claim("red", "c");
+            // No policy opens the host any more, and the selector means another one.
+            bound["spec"]["hostSelector"] = json!({"matchLabels": {"size": "small"}});
+            bound["status"] = json!({"bareMetalHost": {"namespace": INFRA, "name": "h1"}});
+            server.put(bound).unwrap();
+        },
+    );
+    site.until_condition("red", "c", "Associated", "True/BareMetalHostAssociated").await;
+    site.until("the reference is whole", |server| {
+        let (host, claim) = (server.get(HOSTS, INFRA, "h1").unwrap(), server.get(CLAIMS, "red", "c").unwrap());
+        host["spec"]["consumerRef"]["uid"] == claim["metadata"]["uid"]
+    })
+    .await;
+    site.rest().await;
+    let (claim, host) = (site.claim("red", "c"), site.host_of("red", "c"));
+    assert_eq!(at(&host, "/spec/image/url"), "https://images/theirs", "what runs is left alone");
+    assert_eq!(host["status"]["provisioning"]["state"], "provisioned");
+    assert_eq!(site.power_offs(&host), 0);
+    assert_eq!(claim["metadata"]["finalizers"], json!(["metal3.io/hostclaim"]));
+    assert_eq!(condition(&claim, "Authorized"), "False/PolicyRevoked");
+    assert_eq!(site.server.get(HOSTS, INFRA, "h2").unwrap()["spec"].get("consumerRef"), None);
+    // And it is given back like any other.
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    site.until_gone("red", "c").await;
+    let host = site.server.get(HOSTS, INFRA, "h1").unwrap();
+    assert_eq!((host["spec"].get("consumerRef"), host["spec"].get("image")), (None, None));
+    site.rest().await;
+}
