@@ -17,14 +17,16 @@ use api::reasons::READY;
 use api::reasons::claims::Reason;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::explain::{Candidate, Explanation, Fact, Level, Need, Next, Object};
+use kit::explain::{Candidate, Explanation, Fact, Level, Need, Next, Node, Object};
 
 use crate::facts::{ClaimFacts, HostFacts};
 use crate::standing::{Found, Standing, names_claim, standing};
 use crate::status::{ASSOCIATED, AUTHORIZED, PROVISIONED, SYNCHRONIZED, unbound_reason};
 use crate::yard::{Unbound, Unfit};
 pub use sight::{Lists, Part, Sight, Unseen};
-pub use tables::{ClaimCounts, ClaimRow, ClaimTable, HostCounts, HostRow, HostTable, claim_table, host_table};
+pub use tables::{
+    ClaimCounts, ClaimRow, ClaimTable, HostCounts, HostRow, HostSort, HostTable, claim_table, host_table,
+};
 pub use tree::tree;
 
 /// Who does all of it.
@@ -59,10 +61,11 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    fn new(sight: &'a mut Sight, key: &ObjectKey, now: Timestamp) -> Option<Self> {
+    /// Judges a claim, and with `hosts` every single host beside it, which costs as much as there are hosts.
+    fn new(sight: &'a mut Sight, key: &ObjectKey, now: Timestamp, hosts: bool) -> Option<Self> {
         let claim = Arc::clone(sight.claims.get(key)?);
         let paused = sight.is_paused(key, &claim);
-        let judges = sight.judges_hosts();
+        let judges = hosts && sight.judges_hosts();
         let place = place(sight, key, &claim, now);
         let waits = matches!(place, Place::Offered(_) | Place::Without(_));
         let verdicts = if judges && waits { hosts::verdicts(sight, key, now) } else { Vec::new() };
@@ -109,22 +112,33 @@ fn place(sight: &mut Sight, key: &ObjectKey, claim: &ClaimFacts, now: Timestamp)
 /// Explains a claim; `None` when it was not read.
 #[must_use]
 pub fn explain(sight: &mut Sight, key: &ObjectKey, now: Timestamp) -> Option<Explanation> {
-    let case = Case::new(sight, key, now)?;
-    let needs = case.needs();
-    let (level, summary) = case.verdict(&needs);
-    Some(Explanation {
-        object: Object::new("HostClaim", &case.key),
-        level,
-        summary,
-        facts: case.facts(&needs),
-        next: case.next(),
-        fixes: fixes::fixes(&case),
-        needs,
-        unseen: case.sight.unseen().map(|unseen| unseen.why.clone()).collect(),
-    })
+    Some(Case::new(sight, key, now, true)?.explanation())
+}
+
+/// Explains and draws a claim without a verdict on every host, for who looks at many claims at once; `None` when it was not
+/// read.
+#[must_use]
+pub fn outline(sight: &mut Sight, key: &ObjectKey, now: Timestamp) -> Option<(Explanation, Node)> {
+    let case = Case::new(sight, key, now, false)?;
+    Some((case.explanation(), tree::drawn(&case)))
 }
 
 impl Case<'_> {
+    fn explanation(&self) -> Explanation {
+        let needs = self.needs();
+        let (level, summary) = self.verdict(&needs);
+        Explanation {
+            object: Object::new("HostClaim", &self.key),
+            level,
+            summary,
+            facts: self.facts(&needs),
+            next: self.next(),
+            fixes: fixes::fixes(self),
+            needs,
+            unseen: self.sight.unseen().map(|unseen| unseen.why.clone()).collect(),
+        }
+    }
+
     fn facts(&self, needs: &[Need]) -> Vec<Fact> {
         let fact = |name, value: String| Fact { name, value };
         let (spec, status) = (&self.claim.spec, &self.claim.status);

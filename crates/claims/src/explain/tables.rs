@@ -35,6 +35,20 @@ pub struct HostCounts {
     pub unavailable: usize,
 }
 
+/// What a host is to somebody who wants one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostSort {
+    /// Nobody uses it and anybody could.
+    Free,
+    /// Somebody uses it, or it is kept for somebody.
+    Used,
+    /// It reports an error or is marked as unhealthy, whether used or not.
+    Failed,
+    /// Nobody uses it and nobody could now.
+    Unavailable,
+}
+
 /// One host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,6 +59,8 @@ pub struct HostRow {
     pub name: String,
     /// The provisioning state; empty before anybody looked at the host.
     pub state: String,
+    /// Under which of the counts it is.
+    pub sort: HostSort,
     /// Who uses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer: Option<String>,
@@ -117,11 +133,11 @@ fn host_row(key: &ObjectKey, host: &HostFacts, counts: &mut HostCounts) -> HostR
     let ailment = ailment(host);
     let unhealthy = ailment == Some(Unfit::Unhealthy);
     let broken = host.error.is_some() || &*host.operational == "error" || unhealthy;
-    let count = match (broken, host.consumer.is_some(), ailment) {
-        (true, ..) => &mut counts.failed,
-        (_, true, _) => &mut counts.used,
-        (_, _, None) => &mut counts.free,
-        _ => &mut counts.unavailable,
+    let (sort, count) = match (broken, host.consumer.is_some(), ailment) {
+        (true, ..) => (HostSort::Failed, &mut counts.failed),
+        (_, true, _) => (HostSort::Used, &mut counts.used),
+        (_, _, None) => (HostSort::Free, &mut counts.free),
+        _ => (HostSort::Unavailable, &mut counts.unavailable),
     };
     *count += 1;
     // A state that is in the way shows in its own column.
@@ -145,6 +161,7 @@ fn host_row(key: &ObjectKey, host: &HostFacts, counts: &mut HostCounts) -> HostR
         namespace: key.namespace().unwrap_or_default().to_owned(),
         name: key.name().to_owned(),
         state: host.state.to_string(),
+        sort,
         consumer,
         powered_on: host.powered_on,
         error: host.error.as_deref().map(str::to_owned).or(aside),

@@ -12,19 +12,24 @@ use crate::status::CONDITIONS;
 /// A claim with its host, and the host's secrets; what is not as it should be says why. `None` when it was not read.
 #[must_use]
 pub fn tree(sight: &mut Sight, key: &ObjectKey, now: Timestamp) -> Option<Node> {
-    let case = Case::new(sight, key, now)?;
+    // No host that the claim does not have is drawn.
+    Some(drawn(&Case::new(sight, key, now, false)?))
+}
+
+/// The same of a claim that is judged already.
+pub(super) fn drawn(case: &Case<'_>) -> Node {
     let (level, summary) = case.verdict(&case.needs());
-    let mut children = conditions(&case);
+    let mut children = conditions(case);
     if let Place::At(host, facts) = &case.place {
-        children.push(bound(&case, host, facts.as_deref()));
+        children.push(bound(case, host, facts.as_deref()));
     }
     if let Place::Made(made) = &case.place {
-        children.extend(self::made(&case, made, level));
+        children.extend(self::made(case, made, level));
     }
     if let Place::Lost(host) = &case.place {
         children.push(Node::new(Object::new("BareMetalHost", host), Level::Problem, "gone or in other hands"));
     }
-    Some(Node::new(Object::new("HostClaim", &case.key), level, summary).with(children))
+    Node::new(Object::new("HostClaim", &case.key), level, summary).with(children)
 }
 
 /// Conditions that do not hold, but should.

@@ -62,7 +62,8 @@ struct Told {
 }
 
 impl World {
-    fn told(&mut self, key: &ObjectKey) -> Option<Told> {
+    /// What is told of a machine; with `hosts` also of every host that its claim might have.
+    fn told(&mut self, key: &ObjectKey, hosts: bool) -> Option<Told> {
         let machine = self.seen.machines.iter().find(|machine| key_of(*machine) == *key)?.clone();
         let owner = self.seen.owners.iter().find(|owner| refers(owner, key)).cloned();
         let kind = claim_kind(machine.spec.kind.as_deref(), machine.annotations(), self.default_kind.as_deref());
@@ -73,8 +74,9 @@ impl World {
         let foreign = find(&status.conditions, ASSOCIATE_BARE_METAL_HOST)
             .is_some_and(|condition| condition.reason == Reason::ClaimNameConflict.as_str());
         let claim = self.sight.as_mut().filter(|_| kind.is_some() && !foreign).and_then(|sight| {
-            let told = ::claims::explain::explain(sight, key, now)?;
-            Some((told, ::claims::explain::tree(sight, key, now)?))
+            let (brief, drawn) = ::claims::explain::outline(sight, key, now)?;
+            let whole = hosts.then(|| ::claims::explain::explain(sight, key, now)).flatten();
+            Some((whole.unwrap_or(brief), drawn))
         });
         let unseen = self.seen.unseen.clone();
         Some(Told { key: key.clone(), machine, status, owner, kind, claim, unseen })
@@ -365,7 +367,7 @@ impl Told {
 
 /// Explains a machine; `None` when it was not read.
 pub fn explanation(world: &mut World, key: &ObjectKey) -> Option<Explanation> {
-    let told = world.told(key)?;
+    let told = world.told(key, true)?;
     let needs = if told.kind.is_some() { told.needs() } else { Vec::new() };
     let (level, summary) = told.verdict(&needs);
     let mut unseen = told.unseen.clone();
@@ -385,7 +387,7 @@ pub fn explanation(world: &mut World, key: &ObjectKey) -> Option<Explanation> {
 
 /// Draws a machine; `None` when it was not read.
 pub fn tree(world: &mut World, key: &ObjectKey) -> Option<Node> {
-    Some(world.told(key)?.drawn())
+    Some(world.told(key, false)?.drawn())
 }
 
 /// Draws the machines of a cluster, by the groups they belong to.
