@@ -15,7 +15,7 @@ HOST = $(shell rustc --print host-tuple)
 RELEASE = $(TARGET)/$(HOST)/release
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sandbox test lint plane capi release bench crds chart rules book foreign clean bins checks
+.PHONY: help demo sandbox test lint plane capi release bench crds chart rules book ui foreign clean bins checks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,10 @@ rules: ## check the chart's alerts and run their tests (builds promtool the firs
 
 book: ## build the book (builds mdbook the first time)
 	@hack/book build
+
+ui: ## look at the web view with a headless browser, with screenshots in target/ui (installs Debian's chromium if it may)
+	@hack/need cargo python3
+	@hack/ui check
 
 foreign: ## cross our EC2 and CloudStack code with other people's clients and simulators (installs them the first time)
 	@hack/foreign-ec2 simulator

@@ -20,6 +20,7 @@ use crate::leaks::LeaksOptions;
 use crate::machines::MachinesOptions;
 use crate::plan::PlanOptions;
 use crate::top::TopOptions;
+use crate::ui::UiOptions;
 use crate::vip::VipOptions;
 
 const AFTER: &str = "\
@@ -67,6 +68,9 @@ pub enum Command {
     Capacity(CapacityListOptions),
     /// Show what a running Berth does: queues, passes, failures, calls to clouds, memory; again and again on a terminal.
     Top(TopOptions),
+    /// Show the fleet in a browser: clusters down to their hosts, hosts by zone, pools, and everything that is not fine; served
+    /// on loopback until Ctrl-C, and it can only be looked at.
+    Ui(Box<UiOptions>),
     /// Write a support archive: objects, events, logs, metrics and versions, without secrets and with a list of what was
     /// removed.
     Bundle(BundleOptions),

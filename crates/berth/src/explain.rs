@@ -20,7 +20,9 @@ use kube::Client;
 use serde::Serialize;
 
 pub use claims::{claims, hosts};
-pub use clusters::clusters;
+pub use clusters::{clusters, row as anywhere_row, tree as anywhere_tree};
+pub use machines::{Told, closed, tree as aws_machine_tree};
+pub use metal::{World as MetalWorld, cluster as metal_cluster, tree as metal_tree};
 
 use crate::claims::YardOptions;
 use crate::cli::{ClusterOptions, Output, OutputOptions, WatchFilter};
@@ -241,7 +243,7 @@ pub async fn vips(options: VipsOptions) -> anyhow::Result<()> {
     let (look, config) = (look(&client, &which, "vips").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
     let items: Vec<Vip> =
-        look.clusters.iter().flat_map(|cluster| rows(&explain(&look.sight, cluster, &config, now))).collect();
+        look.clusters.iter().flat_map(|cluster| vip_rows(&explain(&look.sight, cluster, &config, now))).collect();
     print(options.list.output.output, "VipList", &Vips { items: &items }, |screen| vips_screen(screen, &items))
 }
 
@@ -252,24 +254,28 @@ struct Vips<'a> {
 }
 
 /// One address that a cluster has or waits for.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Vip {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Vip {
     namespace: String,
     cluster: String,
+    /// What the address is for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<String>,
-    level: Level,
+    pub role: Option<String>,
+    /// How things stand.
+    pub level: Level,
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
+    /// The reason as it stands in conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
-    message: String,
+    pub reason: Option<&'static str>,
+    /// How things stand, in a sentence.
+    pub message: String,
 }
 
 /// The rows of one cluster: one for each address it wants, or one that says why it wants none.
-fn rows(told: &Explanation) -> Vec<Vip> {
+pub fn vip_rows(told: &Explanation) -> Vec<Vip> {
     let row = |role: Option<&str>, level, reason, message: &str| Vip {
         namespace: told.object.namespace.clone().unwrap_or_default(),
         cluster: told.object.name.clone(),

@@ -18,9 +18,9 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
 pub use claims::{claims, claims_alone, claims_around, hosts};
-pub use clusters::{Anywhere, cluster, clusters, datacenter_of, machines_of};
-pub use machines::{Surroundings, machine, machines};
-pub use metal::{Metal, metal, metal_of};
+pub use clusters::{Anywhere, cluster, clusters, datacenter_of, every_cluster, machines_of};
+pub use machines::{Surroundings, around_machines, machine, machines};
+pub use metal::{Metal, every_metal, metal, metal_of};
 
 use crate::near;
 
@@ -69,6 +69,22 @@ impl Which<'_> {
 /// When the cluster is not there or may not be read, or the server does not answer.
 pub async fn look(client: &Client, which: &Which<'_>, command: &str) -> anyhow::Result<Look> {
     let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: which.namespace() };
+    let (kind, mut lists) = addresses(&reader).await?;
+    let Some(kind) = kind else {
+        return Err(anyhow!("the server does not know Clusters; install Cluster API, or choose another --context"));
+    };
+    reader.complete(which, &kind, &mut lists.clusters, &format!("{command} cluster")).await?;
+    let takes = |cluster: &&Cluster| which.takes(&ObjectKey::of(*cluster));
+    let mut chosen: Vec<Cluster> = lists.clusters.iter().filter(takes).cloned().collect();
+    chosen.sort_by_key(ObjectKey::of);
+    Ok(Look { clusters: chosen, sight: Sight::of(lists, &Clock::system()) })
+}
+
+/// Reads clusters and what their addresses depend on, and at which version the server knows Clusters, if at all.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn addresses(reader: &Reader<'_>) -> anyhow::Result<(Option<Kind>, Lists)> {
     let (clusters, classes, claims, addresses, pools, global_pools, namespaces, extensions) = tokio::try_join!(
         Box::pin(reader.list(Part::Clusters)),
         Box::pin(reader.list(Part::Classes)),
@@ -79,17 +95,11 @@ pub async fn look(client: &Client, which: &Which<'_>, command: &str) -> anyhow::
         Box::pin(reader.list(Part::Namespaces)),
         Box::pin(reader.list(Part::Extensions)),
     )?;
-    let mut clusters: Listed<Cluster, Part> = clusters;
-    let Some(kind) = clusters.kind.clone() else {
-        return Err(anyhow!("the server does not know Clusters; install Cluster API, or choose another --context"));
-    };
-    reader.complete(which, &kind, &mut clusters.items, &format!("{command} cluster")).await?;
-    let takes = |cluster: &&Cluster| which.takes(&ObjectKey::of(*cluster));
-    let mut chosen: Vec<Cluster> = clusters.items.iter().filter(takes).cloned().collect();
-    chosen.sort_by_key(ObjectKey::of);
+    let clusters: Listed<Cluster, Part> = clusters;
+    let kind = clusters.kind.clone();
     let mut unseen = Vec::new();
     let lists = Lists {
-        version: Some(kind.version.clone()),
+        version: kind.as_ref().map(|kind| kind.version.clone()),
         clusters: clusters.keep(&mut unseen),
         classes: classes.keep(&mut unseen),
         claims: claims.keep(&mut unseen),
@@ -100,8 +110,7 @@ pub async fn look(client: &Client, which: &Which<'_>, command: &str) -> anyhow::
         extensions: extensions.keep(&mut unseen),
         unseen: Vec::new(),
     };
-    let lists = Lists { unseen, ..lists };
-    Ok(Look { clusters: chosen, sight: Sight::of(lists, &Clock::system()) })
+    Ok((kind, Lists { unseen, ..lists }))
 }
 
 /// What was read of one kind.

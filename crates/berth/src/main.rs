@@ -25,6 +25,7 @@ mod run;
 mod screen;
 mod serving;
 mod top;
+mod ui;
 mod vip;
 
 use std::io::Write;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Clusters(options) => on_runtime(explain::clusters(options)),
         Command::Capacity(options) => on_runtime(groups::list(options)),
         Command::Top(options) => on_runtime(top::top(options)),
+        Command::Ui(options) => on_runtime(ui::ui(*options)),
         Command::Bundle(options) => on_runtime(bundle::bundle(options)),
         Command::Plan(options) => finish(plan::plan_files(&options)),
         Command::Crds(options) => finish(generate::crds(&options)),

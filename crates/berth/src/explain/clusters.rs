@@ -238,7 +238,8 @@ fn fixes(cluster: &Cluster) -> Vec<Fix> {
     if status.failure_reason.is_empty() { Vec::new() } else { vec![Fix::say("change what the message names")] }
 }
 
-fn tree(seen: &Anywhere) -> Node {
+/// A cluster with what it consists of.
+pub fn tree(seen: &Anywhere) -> Node {
     let cluster = &seen.cluster;
     let (level, summary) = verdict(cluster);
     let namespace = cluster.namespace().unwrap_or_default();
@@ -314,20 +315,24 @@ struct Rows<'a> {
 /// One cluster.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+pub struct Row {
     namespace: String,
     name: String,
     version: String,
     control_plane: i64,
     workers: i64,
     ready: String,
-    level: Level,
+    /// How things stand.
+    pub level: Level,
+    /// The reason, of the failure or of the condition `Ready`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    message: String,
+    pub reason: Option<String>,
+    /// How things stand, in a sentence.
+    pub message: String,
 }
 
-fn row(cluster: &Cluster) -> Row {
+/// A cluster in a row.
+pub fn row(cluster: &Cluster) -> Row {
     let status = cluster.status.clone().unwrap_or_default();
     let (level, message) = verdict(cluster);
     let ready = condition(cluster, READY);

@@ -161,7 +161,7 @@ fn all_rows() -> Vec<Vip> {
     let (all, config, now) = (everything(), Config::default(), NOW.parse().unwrap());
     let clusters = all.clusters.clone();
     let sight = Sight::of(all, &Clock::system());
-    clusters.iter().flat_map(|cluster| rows(&explain(&sight, cluster, &config, now))).collect()
+    clusters.iter().flat_map(|cluster| vip_rows(&explain(&sight, cluster, &config, now))).collect()
 }
 
 #[test]

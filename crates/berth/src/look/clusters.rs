@@ -1,5 +1,7 @@
 //! What the explanation of clusters on CloudStack rests on.
 
+use std::collections::BTreeMap;
+
 use anyhow::anyhow;
 use api::key::ObjectKey;
 use api::meta::View;
@@ -53,25 +55,82 @@ pub async fn cluster(client: &Client, namespace: &str, name: &str, command: &str
     let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
     let datacenters: Vec<raw::CloudStackDatacenterConfig> = keep(reader.read().await?, &mut unseen);
     let machines: Vec<raw::CloudStackMachineConfig> = keep(reader.read().await?, &mut unseen);
+    let label = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={name}"));
+    let generated = generated(client, &label, &mut unseen).await?;
+    Ok(Anywhere { unseen, ..assemble(cluster, &datacenters, &machines, generated)? })
+}
+
+/// Reads all clusters that may be read, and everything around each; and what could not be read.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn every_cluster(reader: &Reader<'_>) -> anyhow::Result<(Vec<Anywhere>, Vec<String>)> {
+    fn all<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K> {
+        unseen.extend(read.unseen.filter(|(extent, _)| *extent != Extent::Absent).map(|(_, why)| why));
+        read.items
+    }
+    let mut unseen = Vec::new();
+    let mut clusters: Vec<raw::Cluster> = all(reader.read().await?, &mut unseen);
+    if clusters.is_empty() {
+        return Ok((Vec::new(), unseen));
+    }
+    clusters.sort_by_key(ObjectKey::of);
+    let datacenters: Vec<raw::CloudStackDatacenterConfig> = all(reader.read().await?, &mut unseen);
+    let machines: Vec<raw::CloudStackMachineConfig> = all(reader.read().await?, &mut unseen);
+    let mut parts: BTreeMap<String, Vec<DynamicObject>> = BTreeMap::new();
+    for object in generated(reader.client, &ListParams::default(), &mut unseen).await? {
+        let owner = object.labels().get(CLUSTER_NAME_LABEL).cloned().unwrap_or_default();
+        parts.entry(owner).or_default().push(object);
+    }
+    let mut found = Vec::new();
+    for raw in clusters {
+        let key = ObjectKey::of(&raw);
+        let own = parts.get(key.name()).cloned().unwrap_or_default();
+        // One that cannot be read hides no other.
+        match believe(raw).and_then(|cluster| assemble(cluster, &datacenters, &machines, own)) {
+            Ok(seen) => found.push(seen),
+            Err(error) => unseen.push(format!("the Cluster {key} of EKS Anywhere cannot be read: {error:#}")),
+        }
+    }
+    Ok((found, unseen))
+}
+
+/// Puts a cluster together with those of the others that it names.
+fn assemble(
+    cluster: anywhere::Cluster,
+    datacenters: &[raw::CloudStackDatacenterConfig],
+    machines: &[raw::CloudStackMachineConfig],
+    generated: Vec<DynamicObject>,
+) -> anyhow::Result<Anywhere> {
     let named = datacenter_of(&cluster);
-    let here = |meta: &kube::api::ObjectMeta| meta.namespace.as_deref() == Some(namespace);
+    let here = |meta: &kube::api::ObjectMeta| meta.namespace == cluster.metadata.namespace;
     let datacenter = datacenters
-        .into_iter()
+        .iter()
         .find(|one| here(&one.metadata) && one.metadata.name.as_deref() == Some(named.as_str()))
+        .cloned()
         .map(|one| of_parts("CloudStackDatacenterConfig", one.metadata, one.spec, one.status))
         .transpose()?;
     let wanted = machines_of(&cluster);
     let machines = machines
-        .into_iter()
+        .iter()
         .filter(|one| here(&one.metadata) && one.metadata.name.as_ref().is_some_and(|name| wanted.contains(name)))
+        .cloned()
         .map(|one| of_parts("CloudStackMachineConfig", one.metadata, one.spec, one.status))
         .collect::<anyhow::Result<Vec<CloudStackMachineConfig>>>()?;
+    Ok(Anywhere { cluster, datacenter, machines, generated, unseen: Vec::new() })
+}
+
+/// What was generated, ordered by kind and name.
+async fn generated(
+    client: &Client,
+    which: &ListParams,
+    unseen: &mut Vec<String>,
+) -> anyhow::Result<Vec<DynamicObject>> {
     let mut generated = Vec::new();
-    let label = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={name}"));
     for (group, kind) in GENERATED {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1beta2", kind));
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), SYSTEM_NAMESPACE, &resource);
-        match api.list(&label).await {
+        match api.list(which).await {
             Ok(list) => generated.extend(list.items.into_iter().map(|mut object| {
                 object.types =
                     Some(kube::core::TypeMeta { api_version: format!("{group}/v1beta2"), kind: kind.into() });
@@ -88,7 +147,7 @@ pub async fn cluster(client: &Client, namespace: &str, name: &str, command: &str
         }
     }
     generated.sort_by_key(|object| (object.types.clone().map(|types| types.kind), object.name_any()));
-    Ok(Anywhere { cluster, datacenter, machines, generated, unseen })
+    Ok(generated)
 }
 
 /// Reads clusters alone, ordered by namespace and name.

@@ -61,6 +61,14 @@ pub async fn machines(client: &Client, namespace: &str) -> anyhow::Result<Option
     around(&reader, machines.items, false, Vec::new()).await.map(Some)
 }
 
+/// Everything that decides about these machines.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn around_machines(reader: &Reader<'_>, machines: Vec<AWSMachine>) -> anyhow::Result<Surroundings> {
+    around(reader, machines, false, Vec::new()).await
+}
+
 async fn around(
     reader: &Reader<'_>,
     machines: Vec<AWSMachine>,

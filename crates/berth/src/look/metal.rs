@@ -60,6 +60,23 @@ pub async fn metal_of(client: &Client, namespace: &str, command: &str) -> anyhow
     around(&reader, namespace, machines, command).await.map(Some)
 }
 
+/// Reads all machines of all namespaces that may be read, without what stands around their claims.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn every_metal(reader: &Reader<'_>) -> anyhow::Result<Metal> {
+    fn all<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K> {
+        unseen.extend(read.unseen.filter(|(extent, _)| *extent != Extent::Absent).map(|(_, why)| why));
+        read.items
+    }
+    let mut unseen = Vec::new();
+    let machines: Vec<raw::Metal3Machine> = all(reader.read().await?, &mut unseen);
+    let machines = machines.into_iter().filter_map(|raw| believe(raw, &mut unseen)).collect();
+    let owners = all(reader.read().await?, &mut unseen);
+    let groups = all(reader.read().await?, &mut unseen);
+    Ok(Metal { machines, owners, groups, claims: None, unseen })
+}
+
 async fn around(
     reader: &Reader<'_>,
     namespace: &str,

@@ -144,6 +144,12 @@ impl Told {
             .collect()
     }
 
+    /// The hosts: the id, the state and the zone of each.
+    pub fn places(&self) -> Vec<(String, String, Option<String>)> {
+        let zone = self.journal().allocation.map(|allocation| allocation.terms.zone.to_string());
+        self.hosts().into_iter().map(|(id, state)| (id, state, zone.clone())).collect()
+    }
+
     fn needs(&self, said: &[Said]) -> Vec<Need> {
         let one = |said: &Said| {
             let mut facts: Vec<Fact> = Vec::new();
