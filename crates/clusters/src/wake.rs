@@ -8,7 +8,7 @@ use kit::feed::{Feed, Project};
 use kit::queue::{Priority, Work};
 
 use crate::config::Config;
-use crate::facts::{Belonging, ClusterFacts, DatacenterFacts, World, moved};
+use crate::facts::{Belonging, DatacenterFacts, World, moved};
 
 type Queue = Arc<Work<ObjectKey>>;
 
@@ -30,6 +30,20 @@ fn owners(queue: &Queue, namespace: Option<&str>, meta: &ObjectMeta) {
         let group = owner.api_version.split('/').next().unwrap_or_default();
         if owner.kind == "Cluster" && group == api::names::clusters::GROUP {
             let key = ObjectKey::namespaced(namespace.unwrap_or_default(), owner.name.as_str());
+            queue.add_now(key, Priority::Background);
+        }
+    }
+}
+
+/// Of an object whose owners have changed, the clusters that refer to it and that it does not name: all become owners, one
+/// after the other, and only those that are none may have to act.
+fn strangers(world: &World, queue: &Queue, (index, child): (&str, &ObjectKey), old: &ObjectMeta, new: &ObjectMeta) {
+    if old.owner_references == new.owner_references {
+        return;
+    }
+    let named = |uid: &str| new.owner_references.iter().flatten().any(|owner| owner.uid == uid);
+    for (key, cluster) in world.clusters.by(index, &child.to_string()) {
+        if !cluster.is_self_managed() && !named(cluster.uid()) {
             queue.add_now(key, Priority::Background);
         }
     }
@@ -57,14 +71,8 @@ pub fn clusters(world: &World, config: &Arc<Config>, work: &Queue) {
             && !Arc::ptr_eq(old, new)
             && old.same_for_clusters(new)
         {
-            if old.object.metadata.owner_references != new.object.metadata.owner_references {
-                // All of its clusters become owners, one after the other; only those that are none may have to act.
-                let clusters = all.clusters.by("datacenter", &delta.key.to_string()).into_iter();
-                let idle = |cluster: &ClusterFacts| cluster.is_self_managed() || new.is_owned_by(cluster.uid());
-                for (key, _) in clusters.filter(|(_, cluster)| !idle(cluster)) {
-                    queue.add_now(key, Priority::Background);
-                }
-            }
+            let (old, new) = (&old.object.metadata, &new.object.metadata);
+            strangers(&all, &queue, ("datacenter", &delta.key), old, new);
             return;
         }
         by(&all, &queue, "datacenter", &delta.key.to_string());
@@ -76,8 +84,10 @@ pub fn clusters(world: &World, config: &Arc<Config>, work: &Queue) {
     world.machines.observe(move |delta| {
         if let (Some(old), Some(new)) = (&delta.old, &delta.new)
             && !Arc::ptr_eq(old, new)
-            && old.same_but_for_status(new)
+            && old.same_for_clusters(new)
         {
+            let (old, new) = (&old.object.metadata, &new.object.metadata);
+            strangers(&all, &queue, ("machine", &delta.key), old, new);
             return;
         }
         by(&all, &queue, "machine", &delta.key.to_string());

@@ -245,12 +245,6 @@ impl DatacenterFacts {
             && self.problem == other.problem
             && used(self) == used(other)
     }
-
-    /// Whether it names an object as an owner.
-    #[must_use]
-    pub fn is_owned_by(&self, uid: &str) -> bool {
-        self.object.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid)
-    }
 }
 
 /// Datacenters, with an index of the secrets of their zones.
@@ -299,11 +293,11 @@ impl Project for Machines {
 }
 
 impl MachineFacts {
-    /// Whether only its status differs.
+    /// Whether nothing differs by which clusters decide, but perhaps its owners. Its status is what they say of it themselves.
     #[must_use]
-    pub fn same_but_for_status(&self, other: &Self) -> bool {
+    pub fn same_for_clusters(&self, other: &Self) -> bool {
         let (one, two) = (&self.object, &other.object);
-        one.metadata == two.metadata && one.spec == two.spec && self.problem == other.problem
+        !moved(&one.metadata, &two.metadata) && one.spec == two.spec && self.problem == other.problem
     }
 }
 

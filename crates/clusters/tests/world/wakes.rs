@@ -45,6 +45,24 @@ async fn what_is_told_of_a_datacenter_wakes_a_cluster_only_if_it_decides_by_it()
 }
 
 #[tokio::test(start_paused = true)]
+async fn labels_and_owners_of_a_machine_configuration_wake_only_whom_they_do_not_name() {
+    let (server, site, _process) = at_rest().await;
+    let before = site.passes();
+    change(&server, MACHINES, "m", |object| {
+        object["metadata"]["labels"] = json!({"team": "a"});
+        let owners = object["metadata"]["ownerReferences"].as_array_mut().unwrap();
+        owners.push(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}));
+    });
+    pass(5).await;
+    assert_eq!(site.passes(), before, "nobody is woken");
+    change(&server, MACHINES, "m", |object| object["metadata"]["ownerReferences"] = json!([]));
+    let named = server.wait_until(Duration::from_secs(5), |server| {
+        server.get(MACHINES, NS, "m").unwrap()["metadata"]["ownerReferences"][0]["name"] == "prod"
+    });
+    assert!(named.await, "it is an owner again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_edited_manifest_of_the_network_plugin_is_applied_at_once() {
     let (server, site, _process) = at_rest().await;
     let tunnel = |inside: &sim::server::Server| {
