@@ -348,3 +348,38 @@ async fn a_claim_that_somebody_else_bound_and_deployed_is_taken_over_as_it_is() 
     assert_eq!((host["spec"].get("consumerRef"), host["spec"].get("image")), (None, None));
     site.rest().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_given_three_other_hosts_and_then_keeps_the_last() {
+    let names = ["h1", "h2", "h3", "h4", "h5"];
+    let site = Site::new(|server| {
+        hosts(server, &names);
+        policy(server, &json!({}));
+        secrets(server, "red");
+        for name in names {
+            let fails = r#"{"fail": [{"state": "provisioning", "times": 1000}], "retryMs": 10000}"#;
+            edit(server, HOSTS, INFRA, name, &json!({"metadata": {"annotations": {"berth.dev/sim": fails}}}));
+        }
+    });
+    let mut claim = deployment("red", "c");
+    claim["spec"]["onHostFailure"] = json!("Replace");
+    site.server.put(claim).unwrap();
+    site.until("three hosts were given up", |server| {
+        server.get(CLAIMS, "red", "c").unwrap()["status"]["replacements"] == 3
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let claim = site.claim("red", "c");
+    assert_eq!(
+        (&claim["status"]["replacements"], condition(&claim, "Provisioned").as_str()),
+        (&json!(3), "False/HostError")
+    );
+    let held = site.host_of("red", "c");
+    let avoided = site.server.list(HOSTS, INFRA).into_iter().filter(|host| {
+        let notes = host["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+        notes.keys().any(|key| key.starts_with("berth.dev/avoid-"))
+    });
+    let avoided: Vec<String> = avoided.map(|host| at(&host, "/metadata/name").to_owned()).collect();
+    assert_eq!(avoided.len(), 3, "{avoided:?}");
+    assert!(!avoided.contains(&at(&held, "/metadata/name").to_owned()), "the fourth one is kept, failing as it is");
+}
