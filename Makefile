@@ -78,9 +78,7 @@ bench: plane capi release ## measure on this machine: make bench [ONLY="idle vip
 	  *) run $$what $$what || exit $$? ;; \
 	esac; done
 
-crds: ## write definitions, rights and webhook configurations into the chart, and the pages about kinds into the book
-	@hack/need cargo
-	@cargo build --locked --package berth
+crds: bins ## write definitions, rights and webhook configurations into the chart, and the pages about kinds into the book
 	@for kind in crds rbac webhooks reference; do $(TARGET)/debug/berth $$kind --write || exit 1; done
 
 chart: ## render deploy/ from the Helm chart and check both (builds helm the first time)

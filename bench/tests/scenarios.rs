@@ -179,8 +179,14 @@ fn clusters_get_addresses_and_hooks_answer() {
     let _turn = turn();
     let flags = ["--sizes=1,5", "--clusters=10", "--calls=64", "--first-calls=3", "--patch-calls=3"];
     let document = run(&berth, "vip", &flags);
-    assert_eq!(document["schema"], "berth-bench/vip/2");
-    assert_eq!(document["bring_up"]["5"]["seconds"]["samples"], 5);
+    assert_eq!(document["schema"], "berth-bench/vip/3");
+    let burst = &document["bring_up"]["5"];
+    assert_eq!(burst["seconds"]["samples"], 5);
+    // Each cluster has one claim, and is written to once.
+    for write in ["create ipaddressclaims.ipam.cluster.x-k8s.io", "patch clusters.cluster.x-k8s.io"] {
+        assert_eq!(burst["requests_each"][write], 1.0, "{burst}");
+    }
+    assert!(burst["efficiency"].as_f64().unwrap() > 0.0 && burst["server_alone_seconds"].as_f64().unwrap() > 0.0);
     for connections in ["1", "8", "64"] {
         let known = &document["known"][connections];
         assert_eq!((known["ms"]["samples"].as_u64(), known["api_requests"].as_u64()), (Some(64), Some(0)), "{known}");

@@ -36,7 +36,6 @@ pub mod goal;
 pub mod guard;
 pub mod judge;
 pub mod labels;
-pub mod lone;
 pub mod memory;
 pub mod metal;
 pub mod metrics;

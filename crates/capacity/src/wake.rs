@@ -7,6 +7,7 @@ use std::time::Duration;
 use api::key::ObjectKey;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::feed::{Feed, Project};
+use kit::lone;
 use kit::manager::{Manager, Stage};
 use kit::queue::{Priority, Work, slot};
 use kube::Api;
@@ -20,7 +21,6 @@ use crate::facts::{
     ACS, ACS_CLUSTER, AcsCluster, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, POOL, Shape, World,
     place_value, template_value,
 };
-use crate::lone;
 use crate::names::{CLUSTER_API_NAMESPACE, MACHINE_API_NAMESPACE};
 use crate::room::BUNDLE;
 use crate::table::Table;
