@@ -37,9 +37,9 @@ fn thinking_files(crates: &Path) -> Vec<PathBuf> {
         }
         let thinks = |file: &PathBuf| {
             let inside = file.strip_prefix(&src).unwrap().with_extension("");
-            let mut names = inside.iter().map(|name| name.to_str().unwrap());
-            let tests = file.file_stem().unwrap().to_str().unwrap();
-            names.any(|name| THINKING.contains(&name)) && tests != "tests" && !tests.ends_with("_tests")
+            let names: Vec<&str> = inside.iter().map(|name| name.to_str().unwrap()).collect();
+            let tests = names.iter().any(|name| *name == "tests" || name.ends_with("_tests"));
+            names.iter().any(|name| THINKING.contains(name)) && !tests
         };
         all.extend(files.into_iter().filter(thinks));
     }

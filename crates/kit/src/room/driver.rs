@@ -94,6 +94,7 @@ impl<R: Room> Driver<R> {
     #[must_use]
     pub fn new(manager: &Manager, room: R) -> Arc<Self> {
         let clock = manager.clock().clone();
+        manager.meter().open(R::NAME);
         Arc::new(Self {
             work: Work::new(clock.clone()),
             backoff: Backoff::new(clock.clone(), R::PACE),
