@@ -1,4 +1,5 @@
-//! The way into workload clusters: the kubeconfig of one is read once for each version of it that the index of Secrets shows.
+//! The way into workload clusters: the kubeconfig of one is read once for each version of it that the index of Secrets shows,
+//! and what came of it is forgotten when the Secret goes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,19 +23,37 @@ pub enum Lost {
     Read(Box<kube::Error>),
 }
 
+/// What came of the kubeconfigs of clusters.
+type Slots = Mutex<BTreeMap<ObjectKey, Arc<tokio::sync::Mutex<Entered>>>>;
+
 /// Clients of workload clusters.
 pub struct Ways {
     secrets: Feed<Secrets>,
     management: Client,
     clients: Arc<Clients>,
-    slots: Mutex<BTreeMap<ObjectKey, Arc<tokio::sync::Mutex<Entered>>>>,
+    slots: Arc<Slots>,
+}
+
+/// Forgets a way, and with it the keys that opened it.
+fn close(clients: &Clients, slots: &Slots, cluster: &ObjectKey) {
+    slots.lock().unwrap_or_else(PoisonError::into_inner).remove(cluster);
+    clients.forget(cluster);
 }
 
 impl Ways {
     /// Nothing is open yet; `management` is the server that stores kubeconfigs.
     #[must_use]
     pub fn new(secrets: Feed<Secrets>, management: Client, clients: Arc<Clients>) -> Self {
-        Self { secrets, management, clients, slots: Mutex::default() }
+        let slots = Arc::<Slots>::default();
+        let (open, kept) = (Arc::clone(&clients), Arc::clone(&slots));
+        // Nobody enters a cluster that is gone, so nobody would notice then.
+        secrets.observe(move |delta| {
+            let cluster = delta.key.name().strip_suffix("-kubeconfig").filter(|_| delta.new.is_none());
+            if let Some(name) = cluster {
+                close(&open, &kept, &ObjectKey::namespaced(delta.key.namespace().unwrap_or_default(), name));
+            }
+        });
+        Self { secrets, management, clients, slots }
     }
 
     /// The client of a cluster, or why it cannot be entered.
@@ -47,8 +66,7 @@ impl Ways {
         let held = match self.secrets.get(&secret) {
             Seen::At(held) => held,
             Seen::Absent => {
-                self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(cluster);
-                self.clients.forget(cluster);
+                close(&self.clients, &self.slots, cluster);
                 return Ok(Err(Closed::NoKubeconfig));
             }
             Seen::Behind => return Err(Lost::Behind),
@@ -66,6 +84,10 @@ impl Ways {
         let way = self.clients.enter(&self.management, cluster, namespace).await;
         let way = way.map_err(|error| Lost::Read(Box::new(error)))?;
         *entered = Some((version, way.clone()));
+        // It may have gone while it was read.
+        if matches!(self.secrets.get(&secret), Seen::Absent) {
+            close(&self.clients, &self.slots, cluster);
+        }
         Ok(way)
     }
 }

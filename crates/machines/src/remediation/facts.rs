@@ -16,6 +16,7 @@ use super::names::{ANNOTATIONS_BACKUP, FINALIZER, LABELS_BACKUP, OWNER_REMEDIATE
 use crate::config::Config;
 use crate::data::facts::{Clusters, Head, MetalMachines, Owner, owner, read};
 use crate::data::names::beside;
+use crate::facts::Secrets;
 
 /// Metal3Remediations.
 pub struct Remediations;
@@ -176,6 +177,8 @@ pub struct World {
     pub powers: Feed<Powers>,
     /// Clusters, for their pauses.
     pub clusters: Feed<Clusters>,
+    /// Secrets, for the versions of kubeconfigs.
+    pub secrets: Feed<Secrets>,
     /// The settings of the room.
     pub config: Arc<Config>,
 }
@@ -192,6 +195,7 @@ impl World {
             metal: manager.feed()?,
             powers: manager.feed()?,
             clusters: manager.feed()?,
+            secrets: manager.feed()?,
             config,
         })
     }
@@ -203,5 +207,6 @@ impl World {
         self.metal.settled().await;
         self.powers.settled().await;
         self.clusters.settled().await;
+        self.secrets.settled().await;
     }
 }

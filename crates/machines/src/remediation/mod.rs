@@ -37,6 +37,7 @@ use kit::room::{Driver, Flow, Report, Room, Trouble, Violation};
 use kit::write::Writer;
 
 use crate::config::Config;
+use crate::node::Ways;
 use apply::Error;
 use decide::Step;
 use facts::World;
@@ -58,7 +59,7 @@ pub enum Treat {
 pub struct Remedies {
     world: World,
     writer: Writer,
-    clients: Arc<Clients>,
+    ways: Ways,
     treat: Treat,
 }
 
@@ -110,8 +111,10 @@ pub fn mount(
     treat: Treat,
 ) -> Result<(), manager::Error> {
     let world = World::follow(manager, Arc::clone(config))?;
-    let writer = Writer::new(manager.client().clone(), Remedies::NAME);
-    let driver = Driver::new(manager, Remedies { world: world.clone(), writer, clients, treat });
+    let client = manager.client();
+    let writer = Writer::new(client.clone(), Remedies::NAME);
+    let ways = Ways::new(world.secrets.clone(), client.clone(), clients);
+    let driver = Driver::new(manager, Remedies { world: world.clone(), writer, ways, treat });
     let work = Arc::clone(driver.work());
     world.remediations.observe(move |delta| work.add_now(delta.key.clone(), Priority::Urgent));
     let (work, remediations) = (Arc::clone(driver.work()), world.remediations.clone());

@@ -12,9 +12,9 @@ use kit::doors::Closed;
 use kit::feed::{Seen, Version};
 use kit::kinds::Kind;
 use kit::write::Target;
-use kube::api::ListParams;
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::apply::Error;
 use super::decide::{asks_for_node, is_tainted};
@@ -23,6 +23,7 @@ use super::names::OUT_OF_SERVICE_SINCE;
 use super::{Remedies, Treat};
 use crate::data::facts::MetalMachineFacts;
 use crate::data::names::beside;
+use crate::node::Lost;
 
 /// How long a workload cluster may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -187,9 +188,11 @@ impl Remedies {
 
     pub(super) async fn enter(&self, s: &Snapshot) -> Result<Result<Client, String>, Error> {
         let Some(cluster) = s.cluster() else { return Ok(Err("The Machine names no cluster.".to_owned())) };
-        let namespace = cluster.namespace().unwrap_or_default().to_owned();
-        let entered = self.clients.enter(self.writer.client(), &cluster, &namespace).await;
-        Ok(match entered.map_err(|source| Error::Read { what: "kubeconfig", source: Box::new(source) })? {
+        let entered = self.ways.enter(&cluster).await.map_err(|lost| match lost {
+            Lost::Behind => Error::Behind,
+            Lost::Read(source) => Error::Read { what: "kubeconfig", source },
+        })?;
+        Ok(match entered {
             Ok(client) => Ok(client),
             Err(Closed::NoKubeconfig) => Err("The cluster has no kubeconfig yet.".to_owned()),
             Err(Closed::Unusable(why)) => Err(why),
@@ -217,7 +220,8 @@ impl Remedies {
     }
 
     async fn ask(&self, client: &Client, name: &str) -> Result<(Sight, bool), kube::Error> {
-        let nodes: Api<Node> = Api::all(client.clone());
+        // Only as objects of any kind: reading every field of Nodes, pods and volumes is code that nobody here needs.
+        let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
         let Some(node) = nodes.get_opt(name).await? else { return Ok((Sight::None, false)) };
         let taints = match self.treat {
             Treat::Taint => true,
@@ -234,13 +238,7 @@ impl Remedies {
             version: node.metadata.resource_version.unwrap_or_default().into(),
             labels: node.metadata.labels.unwrap_or_default(),
             annotations: node.metadata.annotations.unwrap_or_default(),
-            taints: node
-                .spec
-                .and_then(|spec| spec.taints)
-                .unwrap_or_default()
-                .iter()
-                .map(|taint| json!(taint))
-                .collect(),
+            taints: node.data.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default(),
             deleting: node.metadata.deletion_timestamp.is_some(),
             busy: false,
         };
@@ -254,11 +252,12 @@ impl Remedies {
 /// Whether pods are still leaving a Node, or volumes are still attached to it.
 async fn is_busy(client: &Client, node: &str) -> Result<bool, kube::Error> {
     let pods: Api<Pod> = Api::all(client.clone());
-    let here = pods.list(&ListParams::default().fields(&format!("spec.nodeName={node}"))).await?;
+    let here = pods.list_metadata(&ListParams::default().fields(&format!("spec.nodeName={node}"))).await?;
     if here.items.iter().any(|pod| pod.metadata.deletion_timestamp.is_some()) {
         return Ok(true);
     }
-    let volumes: Api<VolumeAttachment> = Api::all(client.clone());
+    let volumes: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<VolumeAttachment>(&()));
     let all = volumes.list(&ListParams::default()).await?;
-    Ok(all.items.iter().any(|volume| volume.spec.node_name == node))
+    let attached_to = |volume: &DynamicObject| volume.data.pointer("/spec/nodeName").and_then(Value::as_str) == Some(node);
+    Ok(all.items.iter().any(attached_to))
 }

@@ -63,9 +63,9 @@ pub const RIGHTS: &[Right] = &[
     Right {
         group: "",
         resources: &["secrets"],
-        verbs: &["get"],
+        verbs: &["get", "list", "watch"],
         names: &[],
         reach: Reach::Cluster,
-        why: "observe: the kubeconfig of a workload cluster",
+        why: "observe: versions of kubeconfigs (metadata alone), and each version once by name",
     },
 ];

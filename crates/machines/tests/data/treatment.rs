@@ -36,6 +36,10 @@ async fn a_machine_is_rebooted_its_node_deleted_and_restored() {
     .await;
     let back = site.inside.get("nodes", "", "m1").unwrap();
     assert_ne!(back["metadata"]["uid"], first);
+    let stored = format!("/api/v1/namespaces/{NS}/secrets/c-kubeconfig");
+    let log = site.server.log();
+    let read = log.iter().filter(|entry| entry.client == "room" && entry.path == stored).count();
+    assert_eq!(read, 1, "a kubeconfig is read once for each version of it");
     assert_eq!(at(&back, "/metadata/labels/role"), "db");
     // What the new Node says of itself counts more than what the old one said.
     assert_eq!(at(&back, "/metadata/annotations/who"), "kubelet");

@@ -138,4 +138,8 @@ async fn a_kubeconfig_that_changed_is_read_again_and_one_that_came_wakes_the_mac
     change(&server, CLAIMS, "m1", &json!({"status": {"failureDomain": "rack-2"}}));
     rest(&server, &site).await;
     assert_eq!(cost(&server, &site).kubeconfigs, 2);
+    assert!(site.is_open());
+    server.delete("secrets", NS, "c-kubeconfig");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(!site.is_open(), "keys are not kept longer than their Secret");
 }

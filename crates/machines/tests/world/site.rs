@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use api::key::ObjectKey;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kit::clock::Clock;
@@ -57,17 +58,25 @@ pub struct Site {
     pub inside: Server,
     pub boot: Arc<Mutex<Boot>>,
     gate: Option<Gate>,
+    /// What the process that was started last has open.
+    open: Arc<Mutex<Option<Arc<Clients>>>>,
 }
 
 impl Site {
     pub fn new(clock: &server::Clock, gate: Option<Gate>) -> Self {
         let inside = Server::with_clock(7, clock.clone());
         inside.register(Kind::cluster("", "v1", "Node", "nodes"));
-        Self { inside, boot: Arc::new(Mutex::new(Boot::default())), gate }
+        Self { inside, boot: Arc::new(Mutex::new(Boot::default())), gate, open: Arc::default() }
     }
 
     pub fn boots(&self, boot: Boot) {
         *self.boot.lock().unwrap() = boot;
+    }
+
+    /// Whether the process still has the keys of the cluster.
+    pub fn is_open(&self) -> bool {
+        let open = self.open.lock().unwrap().clone();
+        open.is_some_and(|clients| clients.last(&ObjectKey::namespaced(NS, "c")).is_some())
     }
 
     pub fn doors(&self) -> Box<dyn Doors> {
@@ -79,6 +88,7 @@ impl Site {
         let options = Options { resync: None, workers: 4, ..Options::default() };
         let manager = Manager::new(client, clock, Gates::new(), Metrics::new(), options);
         let clients = Arc::new(Clients::new(self.doors()));
+        *self.open.lock().unwrap() = Some(Arc::clone(&clients));
         machines::room::mount_machines(&manager, &Arc::new(config), &clients).unwrap();
         let played = async {
             let mut seen = None;
