@@ -390,6 +390,17 @@ impl ClaimFacts {
             status: serde_json::from_value(status).unwrap_or_default(),
         }
     }
+
+    /// Whether it asks for what it was made with, and that is nothing to run: nobody's word is overwritten by the first wish.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        let spec = &self.spec;
+        // The server counts every change of a spec from the first version on.
+        self.generation == 1
+            && !spec.wants_power()
+            && (spec.image.is_none() && spec.custom_deploy.is_none())
+            && (spec.user_data.is_none() && spec.meta_data.is_none() && spec.network_data.is_none())
+    }
 }
 
 impl Project for Claims {

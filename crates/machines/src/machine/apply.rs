@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::decide::Step;
 use super::room::{Error, Keeper, read};
 use super::snapshot::{Refused, Snapshot, Wish};
-use crate::facts::MachineFacts;
+use crate::facts::{ClaimFacts, MachineFacts};
 use crate::node::NodeFacts;
 
 /// The machine as an owner of what is made for it: a move follows this, and what is left goes with the machine.
@@ -179,12 +179,15 @@ impl Keeper {
     }
 
     /// Offers the claim what the machine is to run. Whoever changed one of the fields keeps it, and is named.
+    ///
+    /// As long as nobody changed anything there is nobody to ask, and no need to be refused first: what we wrote when we made
+    /// the claim counts as another manager's, because it was no apply.
     async fn fill(&self, s: &Snapshot, wish: Wish) -> Result<Flow, Error> {
         let (target, at) = self.claim_target(s)?;
         let body = json!({
             "apiVersion": target.kind.api_version(),
             "kind": target.kind.kind,
-            "metadata": {"name": s.key.name(), "namespace": s.namespace()},
+            "metadata": {"name": s.key.name(), "namespace": s.namespace(), "resourceVersion": at.resource_version},
             "spec": {
                 "poweredOn": true,
                 "image": wish.image,
@@ -194,7 +197,12 @@ impl Keeper {
                 "networkData": wish.network_data,
             },
         });
-        match self.writer.offer(&target, body, &at).await {
+        let untouched = s.own_claim().is_some_and(ClaimFacts::is_untouched);
+        let offered = match untouched {
+            true => self.writer.apply(&target, body).await.map(Offered::Taken),
+            false => self.writer.offer(&target, body, &at).await,
+        };
+        match offered {
             Ok(Offered::Taken(version)) => {
                 self.world.claims.wrote(&s.key, &version);
                 self.remember(&s.key, |memory| memory.refused = None);

@@ -44,6 +44,9 @@ async fn a_machine_gets_a_claim_its_image_and_its_node_and_gives_all_of_it_back(
     }
     let node = site.inside.get(NODES, "", "m1-host").unwrap();
     assert_eq!(node["spec"]["providerID"], "metal3://team/m1/m1");
+    let path = format!("/apis/metal3.io/v1alpha1/namespaces/{NS}/hostclaims/m1");
+    let told = server.log().iter().filter(|entry| entry.method == "PATCH" && entry.path == path).count();
+    assert_eq!(told, 1, "a claim that nobody changed takes what it is told at once");
     rest(&server, &site).await;
 
     server.delete(MACHINES, NS, "m1");

@@ -69,6 +69,23 @@ async fn what_a_tenant_changes_on_the_claim_is_told_and_not_overwritten() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_tenant_says_on_the_claim_before_the_machine_does_stays() {
+    let (server, site) = world();
+    machine(&server, "m1", &json!({}));
+    change(&server, OWNERS, "m1", &json!({"spec": {"bootstrap": {"dataSecretName": null}}}));
+    let _room = site.start(&server, Config { reserve_early: true, ..Config::default() });
+    until_condition(&server, "m1", "Synchronized", "False/WaitingForBootstrapReady").await;
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("metal3.io", "v1alpha1", "HostClaim"));
+    let claims: Api<DynamicObject> = Api::namespaced_with(server.client("tenant").kube(), NS, &kind);
+    let by = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..PatchParams::default() };
+    claims.patch("m1", &by, &Patch::Merge(&json!({"spec": {"userData": {"name": "theirs"}}}))).await.unwrap();
+    change(&server, OWNERS, "m1", &json!({"spec": {"bootstrap": {"dataSecretName": "boot"}}}));
+    until_condition(&server, "m1", "Synchronized", "False/HostClaimChanged").await;
+    let spec = server.get(CLAIMS, NS, "m1").unwrap()["spec"].clone();
+    assert_eq!((&spec["userData"]["name"], &spec["poweredOn"]), (&json!("theirs"), &json!(false)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_claim_says_why_and_is_tried_again() {
     let (server, site) = world();
     machine(&server, "m1", &json!({}));
