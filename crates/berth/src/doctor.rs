@@ -7,7 +7,7 @@ mod hosts;
 mod machines;
 mod vip;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use api::meta::View;
 use kit::class::chain;
@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::Code;
 use crate::cli::{DoctorOptions, Output};
 use crate::look::every;
+use crate::screen::{self, Screen};
 
 /// Names of one sort that are told; more are counted.
 const TOLD: usize = 5;
@@ -51,15 +52,18 @@ pub struct Check {
 }
 
 impl Check {
-    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+    /// All is well.
+    pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, level: Level::Ok, found: found.into(), fix: None }
     }
 
-    fn warn(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    /// Berth works, but somebody should look.
+    pub fn warn(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { name, level: Level::Warning, found: found.into(), fix: Some(fix.into()) }
     }
 
-    fn fail(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    /// Berth cannot work like this.
+    pub fn fail(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { name, level: Level::Failure, found: found.into(), fix: Some(fix.into()) }
     }
 }
@@ -102,8 +106,7 @@ pub async fn doctor(options: DoctorOptions) -> anyhow::Result<()> {
             writeln!(out, "{document:#}")?;
         }
         Output::Text => {
-            let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            out.write_all(text(&checks, colour).as_bytes())?;
+            out.write_all(text(Screen::standard_output(), &checks).as_bytes())?;
         }
     }
     match worst {
@@ -114,32 +117,28 @@ pub async fn doctor(options: DoctorOptions) -> anyhow::Result<()> {
 }
 
 /// One line per check, and below what is not fine what to do about it.
-fn text(checks: &[Check], colour: bool) -> String {
-    let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
+fn text(screen: Screen, checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
     let mut out = String::new();
     for check in checks {
-        let mark = match check.level {
-            Level::Ok => paint("32", "✓"),
-            Level::Warning => paint("33", "!"),
-            Level::Failure => paint("31", "✗"),
+        let sign = match check.level {
+            Level::Ok => ("32", "✓"),
+            Level::Warning => ("33", "!"),
+            Level::Failure => ("31", "✗"),
         };
-        out.push_str(&format!("{mark} {:width$}  {}\n", check.name, check.found));
-        if let Some(fix) = &check.fix {
-            out.push_str(&format!("  {:width$}  → {fix}\n", ""));
-        }
+        out += &screen::checked(screen, sign, (check.name, width), &check.found, check.fix.as_deref());
     }
     let count = |level| checks.iter().filter(|check| check.level == level).count();
-    out.push_str(&match (count(Level::Warning), count(Level::Failure)) {
+    out + &match (count(Level::Warning), count(Level::Failure)) {
         (0, 0) => format!("{} checks, all fine\n", checks.len()),
         (warnings, failures) => format!("{} checks, {warnings} to look at, {failures} failed\n", checks.len()),
-    });
-    out
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::tests::at_widths;
 
     #[test]
     fn the_report_shows_marks_and_fixes() {
@@ -148,7 +147,7 @@ mod tests {
             Check::warn("webhooks", "none", "berth webhooks | kubectl apply -f -"),
             Check::fail("kinds", "missing", "berth crds | kubectl apply --server-side -f -"),
         ];
-        insta::assert_snapshot!(text(&checks, false), @r"
+        insta::assert_snapshot!(text(Screen { width: None, colour: false }, &checks), @r"
         ✓ api       Kubernetes v1.36.3
         ! webhooks  none
                     → berth webhooks | kubectl apply -f -
@@ -161,7 +160,19 @@ mod tests {
     #[test]
     fn colour_is_only_used_when_asked_for() {
         let checks = [Check::ok("api", "fine")];
-        assert!(!text(&checks, false).contains('\x1b'));
-        assert!(text(&checks, true).contains('\x1b'));
+        let drawn = |colour| text(Screen { width: None, colour }, &checks);
+        assert!(!drawn(false).contains('\x1b'));
+        assert!(drawn(true).contains('\x1b'));
+    }
+
+    #[test]
+    fn the_report_fits_any_screen_and_commands_stay_whole() {
+        let long = "2 pools have no address left: GlobalInClusterIPPool/cp-vips and InClusterIPPool/team-a/ingress";
+        let checks = [
+            Check::ok("api", "Kubernetes v1.36.3"),
+            Check::warn("pools", long, "enlarge them, or add others with the same labels; see the page about pools"),
+            Check::fail("kinds", "2 kinds are missing", "berth crds | kubectl apply --server-side -f -"),
+        ];
+        insta::assert_snapshot!(at_widths(|screen| text(screen, &checks)));
     }
 }

@@ -10,6 +10,7 @@ mod metal;
 use std::io::Write;
 
 use ::capacity::facts::GroupKind;
+use ::vip::config::Config;
 use ::vip::explain::{explain, tree};
 use api::key::ObjectKey;
 use api::reasons::vip::Reason;
@@ -30,6 +31,7 @@ use crate::groups::{self, GroupOptions};
 use crate::leaks::AwsOptions;
 use crate::look::{Look, Which, look};
 use crate::machines::ModeOptions;
+use crate::rows::{Cells, RowOptions, WatchOptions, shown};
 use crate::screen::{self, Screen};
 use crate::vip::JudgeOptions;
 
@@ -62,8 +64,17 @@ pub struct AboutOptions {
     pub namespace: Option<String>,
     #[command(flatten)]
     pub output: OutputOptions,
+    #[command(flatten)]
+    pub watch: WatchOptions,
     // The heading stays for whatever comes after it.
     #[command(flatten, next_help_heading = "As the operator runs")]
+    pub operator: OperatorOptions,
+}
+
+/// How the operator runs, where that changes what it thinks. The flags are those of `berth run`.
+#[derive(Args, Debug)]
+pub struct OperatorOptions {
+    #[command(flatten)]
     pub judge: JudgeOptions,
     #[command(flatten)]
     pub watch_filter: WatchFilter,
@@ -71,6 +82,13 @@ pub struct AboutOptions {
     pub yard: YardOptions,
     #[command(flatten)]
     pub mode: ModeOptions,
+}
+
+impl OperatorOptions {
+    /// How it judges addresses.
+    pub fn addresses(&self) -> Config {
+        self.judge.config(&self.watch_filter)
+    }
 }
 
 /// An object that can be explained.
@@ -102,7 +120,7 @@ pub struct ListOptions {
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     #[command(flatten)]
-    pub output: OutputOptions,
+    pub rows: RowOptions,
 }
 
 impl ListOptions {
@@ -171,80 +189,82 @@ fn subject(text: &str) -> Result<Subject, String> {
 
 /// Explains an object.
 pub async fn about(options: ExplainOptions) -> anyhow::Result<()> {
+    let client = connect(&options.about.cluster).await?;
+    shown(options.about.watch, async || Box::pin(explained(&client, &options)).await).await
+}
+
+async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<String> {
     let ExplainOptions { about: options, capacity } = options;
     let show = |told: &Explanation| {
-        print(options.output.output, "Explanation", told, |screen| screen::explanation(screen, told))
+        rendered(options.output.output, "Explanation", told, |screen| screen::explanation(screen, told))
     };
     let name = match &options.subject {
         Subject::Cluster(name) => name,
-        Subject::Anywhere(name) => {
-            let client = connect(&options.cluster).await?;
-            return show(&clusters::about(&client, &options, name).await?);
-        }
-        Subject::Claim(name) => {
-            let client = connect(&options.cluster).await?;
-            return show(&claims::about(&client, &options, name).await?);
-        }
-        Subject::Machine(name) => {
-            let client = connect(&options.cluster).await?;
-            return show(&machines::about(&client, &options, name, &capacity).await?);
-        }
-        Subject::Metal(name) => {
-            let client = connect(&options.cluster).await?;
-            return show(&metal::about(&client, &options, name).await?);
-        }
-        Subject::Group(kinds, name) => return groups::about(&options, kinds, name, &capacity).await,
+        Subject::Anywhere(name) => return show(&clusters::about(client, options, name).await?),
+        Subject::Claim(name) => return show(&claims::about(client, options, name).await?),
+        Subject::Machine(name) => return show(&machines::about(client, options, name, capacity).await?),
+        Subject::Metal(name) => return show(&metal::about(client, options, name).await?),
+        Subject::Group(kinds, name) => return groups::about(client, options, kinds, name, capacity).await,
     };
-    let client = connect(&options.cluster).await?;
-    let (look, config) = (see(&client, &options, name, "explain").await?, options.judge.config(&options.watch_filter));
+    let (look, config) = (see(client, options, name, "explain").await?, options.operator.addresses());
     let now = Clock::system().now();
-    look.clusters.iter().try_for_each(|cluster| show(&explain(&look.sight, cluster, &config, now)))
+    look.clusters.iter().map(|cluster| show(&explain(&look.sight, cluster, &config, now))).collect()
 }
 
 /// Draws an object as a tree.
 pub async fn draw(options: AboutOptions) -> anyhow::Result<()> {
+    let client = connect(&options.cluster).await?;
+    shown(options.watch, async || Box::pin(drawn(&client, &options)).await).await
+}
+
+async fn drawn(client: &Client, options: &AboutOptions) -> anyhow::Result<String> {
     #[derive(Serialize)]
     struct Tree<'a> {
         root: &'a Node,
     }
     // Programs get every machine; people get those that are alike as one.
     let text = |screen: Screen, root: &Node| screen::tree(screen, &screen::folded(root));
-    let show = |root: &Node| print(options.output.output, "Tree", &Tree { root }, |screen| text(screen, root));
-    let client = connect(&options.cluster).await?;
+    let show = |root: &Node| rendered(options.output.output, "Tree", &Tree { root }, |screen| text(screen, root));
     let name = match &options.subject {
         Subject::Cluster(name) => name,
-        Subject::Anywhere(name) => return show(&clusters::draw(&client, &options, name).await?),
-        Subject::Claim(name) => return show(&claims::draw(&client, &options, name).await?),
-        Subject::Machine(name) => return show(&machines::draw(&client, &options, name).await?),
-        Subject::Metal(name) => return show(&metal::draw(&client, &options, name).await?),
+        Subject::Anywhere(name) => return show(&clusters::draw(client, options, name).await?),
+        Subject::Claim(name) => return show(&claims::draw(client, options, name).await?),
+        Subject::Machine(name) => return show(&machines::draw(client, options, name).await?),
+        Subject::Metal(name) => return show(&metal::draw(client, options, name).await?),
         Subject::Group(..) => {
             anyhow::bail!(
                 "only clusters, hostclaims, metal3machines and awsmachines are drawn; see `berth explain` for groups of machines"
             )
         }
     };
-    let (look, config) = (see(&client, &options, name, "tree").await?, options.judge.config(&options.watch_filter));
+    let (look, config) = (see(client, options, name, "tree").await?, options.operator.addresses());
     let now = Clock::system().now();
+    let mut all = String::new();
     for cluster in &look.clusters {
         let (mut root, key) = (tree(&look.sight, cluster, &config, now), ObjectKey::of(cluster));
         let namespace = key.namespace().unwrap_or_default();
-        root.children.extend(metal::of_cluster(&client, &options, namespace, key.name()).await?);
-        root.children.extend(machines::of_cluster(&client, &options, namespace, key.name()).await?);
-        show(&root)?;
+        root.children.extend(metal::of_cluster(client, options, namespace, key.name()).await?);
+        root.children.extend(machines::of_cluster(client, options, namespace, key.name()).await?);
+        all += &show(&root)?;
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Lists the addresses of clusters.
 pub async fn vips(options: VipsOptions) -> anyhow::Result<()> {
     let client = connect(&options.list.cluster).await?;
-    let namespace = options.list.namespace(&client);
+    shown(options.list.rows.watch, async || Box::pin(listed(&client, &options)).await).await
+}
+
+async fn listed(client: &Client, options: &VipsOptions) -> anyhow::Result<String> {
+    let (rows, namespace) = (&options.list.rows, options.list.namespace(client));
     let which = namespace.as_deref().map_or(Which::All, Which::In);
-    let (look, config) = (look(&client, &which, "vips").await?, options.judge.config(&options.watch_filter));
+    let (look, config) = (look(client, &which, "vips").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
     let items: Vec<Vip> =
         look.clusters.iter().flat_map(|cluster| vip_rows(&explain(&look.sight, cluster, &config, now))).collect();
-    print(options.list.output.output, "VipList", &Vips { items: &items }, |screen| vips_screen(screen, &items))
+    let items = rows.choose(items, false)?;
+    rows.render("VipList", &items, &Vips { items: &items }, |screen| vips_screen(screen, &items))
 }
 
 /// The addresses of clusters.
@@ -272,6 +292,23 @@ pub struct Vip {
     pub reason: Option<&'static str>,
     /// How things stand, in a sentence.
     pub message: String,
+}
+
+impl Cells for Vip {
+    const COLUMNS: &'static [&'static str] = &["namespace", "cluster", "role", "address", "pool", "state"];
+
+    fn cells(&self) -> Vec<String> {
+        let held = |value: &Option<String>| value.clone().unwrap_or_default();
+        let (namespace, cluster, state) = (self.namespace.clone(), self.cluster.clone(), self.state().to_owned());
+        vec![namespace, cluster, held(&self.role), held(&self.address), held(&self.pool), state]
+    }
+}
+
+impl Vip {
+    /// A word or two; `explain` has the sentence.
+    fn state(&self) -> &'static str {
+        self.reason.unwrap_or(if self.level == Level::Aside { "left alone" } else { "unknown" })
+    }
 }
 
 /// The rows of one cluster: one for each address it wants, or one that says why it wants none.
@@ -319,9 +356,8 @@ fn vips_screen(screen: Screen, items: &[Vip]) -> String {
     let row = |vip: &Vip| {
         let cell = |value: Option<&str>| value.unwrap_or("-").to_owned();
         let cluster = format!("{}/{}", vip.namespace, vip.cluster);
-        // A word or two; `explain` has the sentence.
-        let state = vip.reason.unwrap_or(if vip.level == Level::Aside { "left alone" } else { "unknown" }).to_owned();
-        [cluster, cell(vip.role.as_deref()), cell(vip.address.as_deref()), cell(vip.pool.as_deref()), state]
+        let (role, address, pool) = (vip.role.as_deref(), vip.address.as_deref(), vip.pool.as_deref());
+        [cluster, cell(role), cell(address), cell(pool), vip.state().to_owned()]
     };
     let rows: Vec<[String; 5]> = items.iter().map(row).collect();
     screen::table(screen, ["CLUSTER", "ROLE", "ADDRESS", "POOL", "STATE"], &rows)
@@ -337,13 +373,16 @@ pub async fn connect(cluster: &ClusterOptions) -> anyhow::Result<Client> {
     crate::connect(cluster, concat!("berth-explain/", env!("CARGO_PKG_VERSION"))).await
 }
 
-/// Prints a document, or what people read of it.
-pub fn print<T: Serialize>(
+/// A document, or what people read of it.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn rendered<T: Serialize>(
     output: Output,
     kind: &'static str,
     value: &T,
     text: impl FnOnce(Screen) -> String,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<String> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Document<'a, T> {
@@ -359,7 +398,17 @@ pub fn print<T: Serialize>(
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+    Ok(text)
+}
+
+/// Prints a document, or what people read of it.
+pub fn print<T: Serialize>(
+    output: Output,
+    kind: &'static str,
+    value: &T,
+    text: impl FnOnce(Screen) -> String,
+) -> anyhow::Result<()> {
+    Ok(std::io::stdout().write_all(rendered(output, kind, value, text)?.as_bytes())?)
 }
 
 #[cfg(test)]

@@ -31,9 +31,10 @@ use kube::{Api, Client};
 use serde::Serialize;
 
 use crate::capacity::{ambient_source, claim_rules, endpoint, environment, keys, namespaced};
-use crate::cli::{ClusterOptions, OutputOptions, WatchFilter};
-use crate::explain::{AboutOptions, connect, print};
+use crate::cli::{ClusterOptions, WatchFilter};
+use crate::explain::{AboutOptions, connect, rendered};
 use crate::look::{Read, Reader};
+use crate::rows::{Cells, RowOptions, shown};
 use crate::screen::{self, Screen};
 use crate::{Usage, near};
 
@@ -109,7 +110,7 @@ pub struct CapacityListOptions {
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     #[command(flatten)]
-    pub output: OutputOptions,
+    pub rows: RowOptions,
     // The heading stays for whatever comes after it.
     #[command(flatten, next_help_heading = "As the operator runs")]
     pub judge: GroupOptions,
@@ -119,15 +120,15 @@ pub struct CapacityListOptions {
 
 /// Explains a group of machines.
 pub async fn about(
+    client: &Client,
     about: &AboutOptions,
     kinds: &[GroupKind],
     name: &str,
     options: &GroupOptions,
-) -> anyhow::Result<()> {
-    let client = connect(&about.cluster).await?;
+) -> anyhow::Result<String> {
     let namespace = about.namespace.as_deref().unwrap_or_else(|| client.default_namespace()).to_owned();
-    let config = options.config(&about.watch_filter, claim_rules(&about.yard))?;
-    let sight = see(&client, Some(&namespace), options).await?;
+    let config = options.config(&about.operator.watch_filter, claim_rules(&about.operator.yard))?;
+    let sight = see(client, Some(&namespace), options).await?;
     let groups = sight.groups();
     let wanted = ObjectKey::namespaced(namespace.as_str(), name);
     let found: Vec<&GroupKey> =
@@ -135,7 +136,7 @@ pub async fn about(
     if found.is_empty() {
         return Err(missing(&groups, kinds, &wanted));
     }
-    let clock = Clock::system();
+    let (clock, mut all) = (Clock::system(), String::new());
     for key in found {
         let looked = match sight.wish(key, &config).map(|wish| wish.lookup) {
             Some(Lookup::Ec2(wish)) if options.lookup => Some(look_up(&sight, key, &config, &wish, &clock).await),
@@ -143,18 +144,23 @@ pub async fn about(
         };
         let told = explain(&sight, key, &config, looked, clock.now());
         let Some(told) = told else { continue };
-        print(about.output.output, "Explanation", &told, |screen| screen::explanation(screen, &told))?;
+        all += &rendered(about.output.output, "Explanation", &told, |screen| screen::explanation(screen, &told))?;
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Lists groups of machines.
 pub async fn list(options: CapacityListOptions) -> anyhow::Result<()> {
     let client = connect(&options.cluster).await?;
+    shown(options.rows.watch, async || Box::pin(listed(&client, &options)).await).await
+}
+
+async fn listed(client: &Client, options: &CapacityListOptions) -> anyhow::Result<String> {
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let only = (!options.all_namespaces).then_some(namespace.as_str());
-    let (items, _) = rows(&client, only, &options.judge, &options.watch_filter).await?;
-    print(options.output.output, "CapacityList", &Rows { items: &items }, |screen| rows_screen(screen, &items))
+    let (items, _) = rows(client, only, &options.judge, &options.watch_filter).await?;
+    let items = options.rows.choose(items, false)?;
+    options.rows.render("CapacityList", &items, &Rows { items: &items }, |screen| rows_screen(screen, &items))
 }
 
 /// The groups of a namespace or all, and what could not be read for them.
@@ -232,6 +238,26 @@ impl Row {
             gpus,
             state: line.state,
         }
+    }
+}
+
+impl Cells for Row {
+    const COLUMNS: &'static [&'static str] =
+        &["namespace", "name", "kind", "type", "region", "cpu", "memory", "gpus", "state"];
+
+    fn cells(&self) -> Vec<String> {
+        let held = |value: &Option<String>| value.clone().unwrap_or_default();
+        vec![
+            self.namespace.clone(),
+            self.name.clone(),
+            self.kind.to_owned(),
+            held(&self.instance_type),
+            held(&self.region),
+            held(&self.cpu),
+            held(&self.memory),
+            held(&self.gpus),
+            self.state.clone(),
+        ]
     }
 }
 
@@ -386,6 +412,7 @@ fn missing(groups: &[GroupKey], kinds: &[GroupKind], wanted: &ObjectKey) -> anyh
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::tests::at_widths;
     use serde_json::json;
 
     fn sight() -> Sight {
@@ -431,7 +458,7 @@ mod tests {
         let (sight, config) = (sight(), config());
         let rows: Vec<Row> =
             sight.groups().iter().map(|key| Row::new(key, line(&sight, key, &config).unwrap())).collect();
-        insta::assert_snapshot!(rows_screen(Screen { width: Some(120), colour: false }, &rows));
+        insta::assert_snapshot!(at_widths(|screen| rows_screen(screen, &rows)));
         assert_eq!(
             rows_screen(Screen { width: Some(80), colour: false }, &[]),
             "no groups of machines; look into all namespaces with -A\n"
@@ -453,7 +480,7 @@ mod tests {
             let told = explain(&sight, &key(kind, namespace, name), &config, None, Clock::system().now()).unwrap();
             insta::assert_snapshot!(
                 format!("explain_{number}_{name}"),
-                screen::explanation(Screen { width: Some(100), colour: false }, &told)
+                at_widths(|screen| screen::explanation(screen, &told))
             );
         }
     }

@@ -25,6 +25,7 @@ use crate::Usage;
 use crate::capacity::{ambient_source, endpoint, environment};
 use crate::cli::{ClusterOptions, OutputOptions};
 use crate::explain::{connect, print};
+use crate::rows::{Cells, RowOptions};
 use crate::screen::{self, Screen, age, cell, tally};
 
 pub use books::{Books, Row, Whose};
@@ -135,22 +136,47 @@ struct Rows<'a> {
     unseen: &'a [String],
 }
 
+impl Cells for Row {
+    const COLUMNS: &'static [&'static str] =
+        &["host", "region", "zone", "type", "state", "instances", "age", "cluster", "machine", "tenant", "whose"];
+
+    fn cells(&self) -> Vec<String> {
+        let held = |value: &Option<String>| value.clone().unwrap_or_default();
+        let owner = self.machine.as_deref().and_then(|machine| machine.rsplit(' ').next()?.split_once('/'));
+        let whose = Whose::ALL.iter().find(|(whose, _)| *whose == self.whose).map(|(_, word)| *word);
+        vec![
+            self.host.clone(),
+            self.region.clone(),
+            held(&self.zone),
+            held(&self.kind),
+            self.state.clone(),
+            self.instances.join(" "),
+            self.age_seconds.map(|seconds| seconds.to_string()).unwrap_or_default(),
+            held(&self.cluster),
+            held(&self.machine),
+            owner.map(|(namespace, _)| namespace.to_owned()).unwrap_or_default(),
+            whose.unwrap_or_default().to_owned(),
+        ]
+    }
+}
+
 /// Lists dedicated hosts; those of machines of one namespace, if one is given.
 pub async fn list(
-    cluster: &ClusterOptions,
+    client: &kube::Client,
     options: &AwsOptions,
     namespace: Option<&str>,
-    output: OutputOptions,
-) -> anyhow::Result<()> {
+    wanted: &RowOptions,
+) -> anyhow::Result<String> {
     let clock = Clock::system();
-    let seen = look(&connect(cluster).await?, options, &clock).await?;
+    let seen = look(client, options, &clock).await?;
     let mut rows = seen.rows(&clock);
     let prefix = namespace.map(|namespace| format!("{namespace}/"));
     rows.retain(|row| {
         prefix.as_ref().is_none_or(|prefix| row.machine.as_deref().is_some_and(|m| m.starts_with(prefix)))
     });
+    let rows = wanted.choose(rows, false)?;
     let document = Rows { items: &rows, unseen: &seen.unseen };
-    print(output.output, "DedicatedHostList", &document, |screen| {
+    wanted.render("DedicatedHostList", &rows, &document, |screen| {
         hosts_screen(screen, &rows) + &unseen_screen(screen, &seen.unseen)
     })
 }

@@ -17,7 +17,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
-pub use claims::{claims, claims_alone, claims_around, hosts};
+pub use claims::{claims, claims_alone, claims_around, hosts, zones};
 pub use clusters::{Anywhere, cluster, clusters, datacenter_of, every_cluster, machines_of};
 pub use machines::{Surroundings, around_machines, machine, machines};
 pub use metal::{Metal, every_metal, metal, metal_of};

@@ -21,6 +21,7 @@ mod pods;
 mod reference;
 mod registration;
 mod rooms;
+mod rows;
 mod run;
 mod screen;
 mod serving;

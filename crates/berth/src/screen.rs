@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use kit::explain::Level;
 
 pub use explanation::explanation;
-pub use table::table;
+pub use table::{grid, table};
 pub use tree::{folded, tree};
 
 /// Where text is shown.
@@ -100,6 +100,29 @@ pub fn age(seconds: i64) -> String {
         7200..=172_799 => format!("{hours}h"),
         _ => format!("{days}d"),
     }
+}
+
+/// Programs that lines which are meant to be copied begin with.
+const PROGRAMS: [&str; 4] = ["berth ", "kubectl ", "helm ", "aws "];
+
+/// One line of a list of checks, with a sign in a colour, a name as wide as `names`, and below what to do about it. A command
+/// is never cut, so that it can be copied.
+pub fn checked(screen: Screen, sign: (&str, &str), name: (&str, usize), found: &str, fix: Option<&str>) -> String {
+    let (mut out, (name, names)) = (String::new(), name);
+    let (indent, beside) = (names + 4, screen.has_room(names + 4, found));
+    let (rest, mark) = (" ".repeat(if beside { indent } else { 4 }), screen.paint(sign.0, sign.1));
+    if beside {
+        screen.paragraph(&mut out, &format!("{mark} {name:names$}  "), &rest, indent, found);
+    } else {
+        out += &format!("{mark} {name}\n");
+        screen.paragraph(&mut out, &rest, &rest, rest.len(), found);
+    }
+    if let Some(fix) = fix {
+        let whole = PROGRAMS.iter().any(|program| fix.starts_with(program));
+        let screen = if whole { Screen { width: None, ..screen } } else { screen };
+        screen.paragraph(&mut out, &format!("{rest}→ "), &format!("{rest}  "), rest.len() + 2, fix);
+    }
+    out
 }
 
 /// One thing with a sign, a sentence and the points it rests on.

@@ -23,12 +23,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::Usage;
-use crate::claims::YardOptions;
-use crate::cli::{ClusterOptions, Output, OutputOptions, WatchFilter, duration};
-use crate::explain::{API_VERSION, print};
+use crate::cli::{ClusterOptions, Output, OutputOptions, duration};
+use crate::explain::{API_VERSION, OperatorOptions, print};
 use crate::groups::GroupOptions;
-use crate::machines::ModeOptions;
-use crate::vip::JudgeOptions;
 
 use answer::{Hosts, Site, router, secured};
 use fleet::{Fleet, Judges};
@@ -77,13 +74,7 @@ pub struct UiOptions {
     pub output: OutputOptions,
     // The heading stays for whatever comes after it.
     #[command(flatten, next_help_heading = "As the operator runs")]
-    pub judge: JudgeOptions,
-    #[command(flatten)]
-    pub watch_filter: WatchFilter,
-    #[command(flatten)]
-    pub yard: YardOptions,
-    #[command(flatten)]
-    pub mode: ModeOptions,
+    pub operator: OperatorOptions,
     #[command(flatten)]
     pub groups: GroupOptions,
 }
@@ -194,9 +185,9 @@ async fn look(client: Client, options: Arc<UiOptions>, clock: Clock) -> anyhow::
     let seen = Box::pin(read::see(&client, &options)).await?;
     let thought = tokio::task::spawn_blocking(move || {
         let judges = Judges {
-            addresses: options.judge.config(&options.watch_filter),
-            yard: options.yard.settings(),
-            default_kind: options.mode.default_host_kind.clone(),
+            addresses: options.operator.addresses(),
+            yard: options.operator.yard.settings(),
+            default_kind: options.operator.mode.default_host_kind.clone(),
         };
         let fleet = fleet::fleet(seen, &judges, options.namespace.as_deref(), &clock);
         Fleet { book: options.book.clone(), ..fleet }

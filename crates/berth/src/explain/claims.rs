@@ -1,19 +1,25 @@
 //! Claims on hosts, and the hosts.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ::claims::explain::{
-    ClaimCounts, ClaimTable, HostCounts, HostTable, Sight, claim_table, explain, host_table, tree,
+    ClaimCounts, ClaimRow, ClaimTable, HostCounts, HostRow, HostSort, HostTable, Lists, Sight, claim_table, explain,
+    host_table, tree,
 };
 use ::claims::yard::Settings;
 use anyhow::Context;
 use api::key::ObjectKey;
+use api::raw::HostClaim;
 use kit::clock::Clock;
 use kit::explain::{Explanation, Node};
 use kube::Client;
+use serde::Serialize;
 
-use super::{AboutOptions, HostsListOptions, ListOptions, connect, print};
+use super::{AboutOptions, HostsListOptions, ListOptions, connect};
 use crate::Usage;
 use crate::leaks;
 use crate::look::{self, Which};
+use crate::rows::{Cells, shown};
 use crate::screen::{self, Screen, age, cell, tally};
 
 /// Labels of one host that are shown.
@@ -34,36 +40,163 @@ pub async fn draw(client: &Client, options: &AboutOptions, name: &str) -> anyhow
 async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<(Sight, ObjectKey)> {
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let lists = look::claims(client, &Which::One(&namespace, name), command).await?;
-    let sight = Sight::of(lists, options.yard.settings(), Clock::system().now());
+    let sight = Sight::of(lists, options.operator.yard.settings(), Clock::system().now());
     Ok((sight, ObjectKey::namespaced(namespace, name)))
 }
 
 /// Lists hosts: those that can be claimed, or the dedicated ones on EC2.
 pub async fn hosts(options: HostsListOptions) -> anyhow::Result<()> {
-    let HostsListOptions { list: options, aws, cloud } = options;
-    if aws {
-        return leaks::list(&options.cluster, &cloud, options.namespace.as_deref(), options.output).await;
-    }
-    if !cloud.region.is_empty() || !cloud.aws_endpoint.is_empty() {
+    let HostsListOptions { list: options, aws, cloud } = &options;
+    if !aws && (!cloud.region.is_empty() || !cloud.aws_endpoint.is_empty()) {
         return Err(Usage("--region and --aws-endpoint: only with --aws".to_owned()).into());
     }
     let client = connect(&options.cluster).await?;
-    let namespace = options.namespace(&client);
+    let look = async || match aws {
+        true => Box::pin(leaks::list(&client, cloud, options.namespace.as_deref(), &options.rows)).await,
+        false => Box::pin(hosts_listed(&client, options)).await,
+    };
+    shown(options.rows.watch, look).await
+}
+
+async fn hosts_listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
+    let namespace = options.namespace(client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
-    let sight = Sight::of(look::hosts(&client, &which).await?, Settings::default(), Clock::system().now());
-    let table = host_table(&sight, namespace.as_deref());
-    print(options.output.output, "HostList", &table, |screen| hosts_screen(screen, &table))
+    let lists = look::hosts(client, &which).await?;
+    let zones = look::zones(&lists);
+    let sight = Sight::of(lists, Settings::default(), Clock::system().now());
+    let items = options.rows.choose(placed(host_table(&sight, namespace.as_deref()), &zones), true)?;
+    let table = recounted(&items);
+    let document = Hosts { counts: table.counts, items: &items };
+    options.rows.render("HostList", &items, &document, |screen| hosts_screen(screen, &table))
+}
+
+#[derive(Serialize)]
+struct Hosts<'a> {
+    counts: HostCounts,
+    items: &'a [Host],
+}
+
+/// A host, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Host {
+    #[serde(flatten)]
+    row: HostRow,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zone: Option<String>,
+}
+
+/// The hosts of a table, each with its zone.
+pub(super) fn placed(table: HostTable, zones: &BTreeMap<ObjectKey, String>) -> Vec<Host> {
+    let zone = |row: &HostRow| zones.get(&ObjectKey::namespaced(row.namespace.as_str(), row.name.as_str())).cloned();
+    table.items.into_iter().map(|row| Host { zone: zone(&row), row }).collect()
+}
+
+/// The table of those hosts that are left.
+pub(super) fn recounted(hosts: &[Host]) -> HostTable {
+    let count = |sort: HostSort| hosts.iter().filter(|host| host.row.sort == sort).count();
+    let counts = HostCounts {
+        free: count(HostSort::Free),
+        used: count(HostSort::Used),
+        failed: count(HostSort::Failed),
+        unavailable: count(HostSort::Unavailable),
+    };
+    HostTable { counts, items: hosts.iter().map(|host| host.row.clone()).collect() }
+}
+
+impl Cells for Host {
+    const COLUMNS: &'static [&'static str] =
+        &["namespace", "name", "sort", "state", "zone", "consumer", "tenant", "power", "error"];
+
+    fn cells(&self) -> Vec<String> {
+        let (row, held) = (&self.row, |value: &Option<String>| value.clone().unwrap_or_default());
+        let sort = match row.sort {
+            HostSort::Free => "free",
+            HostSort::Used => "used",
+            HostSort::Failed => "failed",
+            HostSort::Unavailable => "unavailable",
+        };
+        // `namespace/name`, behind the kind if that is not a claim.
+        let consumer = row.consumer.as_deref().and_then(|consumer| consumer.rsplit(' ').next());
+        let tenant = consumer.and_then(|key| key.split_once('/')).map(|(namespace, _)| namespace.to_owned());
+        vec![
+            row.namespace.clone(),
+            row.name.clone(),
+            sort.to_owned(),
+            row.state.clone(),
+            held(&self.zone),
+            held(&row.consumer),
+            tenant.unwrap_or_default(),
+            power(row.powered_on).to_owned(),
+            held(&row.error),
+        ]
+    }
+
+    fn labels(&self) -> Option<&[String]> {
+        Some(&self.row.labels)
+    }
+}
+
+fn power(on: Option<bool>) -> &'static str {
+    match on {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "?",
+    }
 }
 
 /// Lists claims.
 pub async fn claims(options: ListOptions) -> anyhow::Result<()> {
     let client = connect(&options.cluster).await?;
-    let namespace = options.namespace(&client);
+    shown(options.rows.watch, async || Box::pin(claims_listed(&client, &options)).await).await
+}
+
+async fn claims_listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
+    let namespace = options.namespace(client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
     let now = Clock::system().now();
-    let lists = look::claims_alone(&client, &which).await?;
+    let lists = look::claims_alone(client, &which).await?;
+    let leaving = leaving(&lists);
     let table = claim_table(&Sight::of(lists, Settings::default(), now), namespace.as_deref(), now);
-    print(options.output.output, "ClaimList", &table, |screen| claims_screen(screen, &table))
+    let items: Vec<Claim> = options.rows.choose(table.items.into_iter().map(Claim).collect(), false)?;
+    let items: Vec<ClaimRow> = items.into_iter().map(|claim| claim.0).collect();
+    let table = ClaimTable { counts: tallied(&items, &leaving), items };
+    let rows: Vec<Claim> = table.items.iter().cloned().map(Claim).collect();
+    options.rows.render("ClaimList", &rows, &table, |screen| claims_screen(screen, &table))
+}
+
+/// The claims that are being deleted.
+pub(super) fn leaving(lists: &Lists) -> BTreeSet<ObjectKey> {
+    let gone = |claim: &&HostClaim| claim.metadata.deletion_timestamp.is_some();
+    lists.claims.iter().filter(gone).map(ObjectKey::of).collect()
+}
+
+/// How many of these claims there are of each sort.
+pub(super) fn tallied(rows: &[ClaimRow], leaving: &BTreeSet<ObjectKey>) -> ClaimCounts {
+    let mut counts = ClaimCounts::default();
+    for row in rows {
+        let key = ObjectKey::namespaced(row.namespace.as_str(), row.name.as_str());
+        let count = match (leaving.contains(&key), row.ready.as_str(), &row.host) {
+            (true, ..) => &mut counts.leaving,
+            (_, "True", _) => &mut counts.ready,
+            (_, _, Some(_)) => &mut counts.bound,
+            _ => &mut counts.waiting,
+        };
+        *count += 1;
+    }
+    counts
+}
+
+/// A claim as a row.
+struct Claim(ClaimRow);
+
+impl Cells for Claim {
+    const COLUMNS: &'static [&'static str] = &["namespace", "name", "kind", "host", "ready", "age", "reason"];
+
+    fn cells(&self) -> Vec<String> {
+        let (row, held) = (&self.0, |value: &Option<String>| value.clone().unwrap_or_default());
+        let (namespace, name, kind) = (row.namespace.clone(), row.name.clone(), row.kind.clone());
+        vec![namespace, name, kind, held(&row.host), row.ready.clone(), row.age_seconds.to_string(), held(&row.reason)]
+    }
 }
 
 pub(super) fn hosts_screen(screen: Screen, table: &HostTable) -> String {
@@ -74,11 +207,7 @@ pub(super) fn hosts_screen(screen: Screen, table: &HostTable) -> String {
         .items
         .iter()
         .map(|host| {
-            let power = match host.powered_on {
-                Some(true) => "on",
-                Some(false) => "off",
-                None => "?",
-            };
+            let power = power(host.powered_on);
             let more = host.labels.len().saturating_sub(LABELS);
             let shown = host.labels.iter().take(LABELS).cloned();
             let labels: Vec<String> = shown.chain((more > 0).then(|| format!("+{more}"))).collect();

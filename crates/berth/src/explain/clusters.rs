@@ -13,8 +13,9 @@ use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{AboutOptions, ListOptions, connect, print};
+use super::{AboutOptions, ListOptions, connect};
 use crate::look::{self, Anywhere, Which};
+use crate::rows::{Cells, shown};
 use crate::screen::{self, Screen, cell, tally};
 
 /// Explains a cluster.
@@ -35,10 +36,15 @@ async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str)
 /// Lists clusters.
 pub async fn clusters(options: ListOptions) -> anyhow::Result<()> {
     let client = connect(&options.cluster).await?;
-    let namespace = options.namespace(&client);
+    shown(options.rows.watch, async || Box::pin(listed(&client, &options)).await).await
+}
+
+async fn listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
+    let namespace = options.namespace(client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
-    let items: Vec<Row> = look::clusters(&client, &which).await?.iter().map(row).collect();
-    print(options.output.output, "ClusterList", &Rows { items: &items }, |screen| rows_screen(screen, &items))
+    let items: Vec<Row> = look::clusters(client, &which).await?.iter().map(row).collect();
+    let items = options.rows.choose(items, false)?;
+    options.rows.render("ClusterList", &items, &Rows { items: &items }, |screen| rows_screen(screen, &items))
 }
 
 fn key(cluster: &Cluster) -> ObjectKey {
@@ -331,6 +337,17 @@ pub struct Row {
     pub message: String,
 }
 
+impl Cells for Row {
+    const COLUMNS: &'static [&'static str] =
+        &["namespace", "name", "kubernetes", "control-plane", "workers", "ready", "reason"];
+
+    fn cells(&self) -> Vec<String> {
+        let (namespace, name, version) = (self.namespace.clone(), self.name.clone(), self.version.clone());
+        let (plane, workers) = (self.control_plane.to_string(), self.workers.to_string());
+        vec![namespace, name, version, plane, workers, self.ready.clone(), self.reason.clone().unwrap_or_default()]
+    }
+}
+
 /// A cluster in a row.
 pub fn row(cluster: &Cluster) -> Row {
     let status = cluster.status.clone().unwrap_or_default();
@@ -384,6 +401,7 @@ fn rows_screen(screen: Screen, items: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::tests::at_widths;
     use serde_json::json;
 
     fn cluster(status: Value) -> Cluster {
@@ -459,6 +477,23 @@ mod tests {
         assert_eq!(verdict(&own).0, Level::Aside);
         own.metadata.annotations = Some([(PAUSED_ANNOTATION.to_owned(), ON.to_owned())].into());
         assert_eq!(verdict(&own).1, "nothing is done: it is paused");
+    }
+
+    #[test]
+    fn a_cluster_that_is_upgraded_on_every_screen() {
+        let seen = seen(json!({"reconciledGeneration": 1, "conditions": [
+            said("Ready", "False", "Info", "RollingUpgradeInProgress", "1 of 3 machines of the control plane are up to date"),
+            said("ControlPlaneInitialized", "True", "", "", ""),
+            said("ControlPlaneReady", "False", "Info", "RollingUpgradeInProgress", "1 of 3 machines are up to date"),
+            said("WorkersReady", "False", "Error", "MachineDeploymentNotReady", "no machine of md-0 is ready"),
+        ]}));
+        let (told, root, rows) = (explanation(&seen), tree(&seen), [row(&seen.cluster)]);
+        insta::assert_snapshot!(at_widths(|screen| format!(
+            "{}\n{}\n{}",
+            screen::explanation(screen, &told),
+            screen::tree(screen, &root),
+            rows_screen(screen, &rows)
+        )));
     }
 
     #[test]

@@ -88,7 +88,7 @@ async fn see(
     let lookup = capacity.filter(|capacity| capacity.lookup);
     let around = look::machine(client, &namespace, name, command, lookup.is_some()).await?;
     let key = ObjectKey::namespaced(namespace, name);
-    let mut config = Config { watch_filter: options.watch_filter.value(), ..Config::default() };
+    let mut config = Config { watch_filter: options.operator.watch_filter.value(), ..Config::default() };
     let mut unseen = around.unseen.clone();
     let mut snapshot = None;
     if let Some(capacity) = lookup {
@@ -125,7 +125,7 @@ pub async fn of_cluster(
     cluster: &str,
 ) -> anyhow::Result<Vec<Node>> {
     let Some(around) = look::machines(client, namespace).await? else { return Ok(Vec::new()) };
-    let config = Config { watch_filter: options.watch_filter.value(), ..Config::default() };
+    let config = Config { watch_filter: options.operator.watch_filter.value(), ..Config::default() };
     let machines = around.world.machines.by("cluster", &format!("{namespace}/{cluster}"));
     let mut keys: Vec<ObjectKey> = machines.into_iter().map(|(key, _)| key).collect();
     keys.sort();

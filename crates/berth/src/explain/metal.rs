@@ -45,8 +45,8 @@ async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str)
 fn world(mut seen: Metal, options: &AboutOptions) -> World {
     let now = Clock::system().now();
     let lists = seen.claims.take();
-    let sight = lists.map(|lists| Sight::of(lists, options.yard.settings(), now));
-    World { seen, sight, default_kind: options.mode.default_host_kind.clone(), now }
+    let sight = lists.map(|lists| Sight::of(lists, options.operator.yard.settings(), now));
+    World { seen, sight, default_kind: options.operator.mode.default_host_kind.clone(), now }
 }
 
 /// The machine is there, but not in a form that can be explained.

@@ -234,6 +234,6 @@ fn without_flags_clusters_are_judged_as_by_an_operator_without_flags() {
     use clap::Parser;
     let cli = crate::cli::Cli::parse_from(["berth", "explain", "cluster/prod"]);
     let crate::cli::Command::Explain(options) = cli.command else { panic!("not explain") };
-    assert_eq!(options.about.judge.config(&options.about.watch_filter), Config::default());
-    assert_eq!(options.about.yard.settings(), ::claims::yard::Settings::default());
+    assert_eq!(options.about.operator.addresses(), Config::default());
+    assert_eq!(options.about.operator.yard.settings(), ::claims::yard::Settings::default());
 }

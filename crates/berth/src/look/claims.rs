@@ -1,16 +1,23 @@
 //! What the explanation of claims rests on.
 
+use std::collections::BTreeMap;
+
 use ::claims::explain::{Lists, Part};
 use anyhow::anyhow;
+use api::key::ObjectKey;
 use api::meta::View;
+use api::names::claims::FAILURE_DOMAIN_LABEL;
 use api::raw::HostClaim;
 use api::views::BareMetalHost;
 use kit::explain::{Extent, Unseen};
 use kit::kinds::Kinds;
-use kube::Client;
+use kube::{Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use super::{Listed, Reader, Which};
+
+/// The label that most sites tell zones by.
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// Reads claims and everything that decides about them.
 ///
@@ -62,6 +69,14 @@ pub async fn claims_around(client: &Client, which: &Which<'_>, command: &str) ->
 pub async fn hosts(client: &Client, which: &Which<'_>) -> anyhow::Result<Lists> {
     let hosts: Vec<BareMetalHost> = alone(client, which, Part::Hosts).await?;
     Ok(Lists { hosts, ..Lists::default() })
+}
+
+/// In which zone each host is, as far as its owner says so.
+pub fn zones(lists: &Lists) -> BTreeMap<ObjectKey, String> {
+    let zone = |labels: &BTreeMap<String, String>| {
+        [FAILURE_DOMAIN_LABEL, ZONE_LABEL].iter().find_map(|label| labels.get(*label)).cloned()
+    };
+    lists.hosts.iter().filter_map(|host| Some((ObjectKey::of(host), zone(host.labels())?))).collect()
 }
 
 /// Reads claims alone.

@@ -5,16 +5,23 @@ use super::{Screen, columns, plain};
 /// Draws rows under a heading. The last column may be cut into lines; where even that has no room, every row becomes a
 /// block of its own.
 pub fn table<const N: usize>(screen: Screen, heading: [&str; N], rows: &[[String; N]]) -> String {
-    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| plain(cell))).collect();
-    let widths: [usize; N] = std::array::from_fn(|n| {
+    grid(screen, &heading, &rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>())
+}
+
+/// The same for as many columns as the heading has.
+pub fn grid(screen: Screen, heading: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
+    let width = |n: usize| {
         let cells = rows.iter().filter_map(|row| row.get(n)).map(|cell| columns(cell));
         cells.chain(heading.get(n).map(|cell| columns(cell))).max().unwrap_or_default()
-    });
-    let indent: usize = widths.iter().take(N.saturating_sub(1)).map(|width| width + 2).sum();
+    };
+    let widths: Vec<usize> = (0..heading.len().saturating_sub(1)).map(width).collect();
+    let indent: usize = widths.iter().map(|width| width + 2).sum();
     let longest = rows.iter().filter_map(|row| row.last()).max_by_key(|cell| columns(cell));
     let mut out = String::new();
     if longest.is_none_or(|cell| screen.has_room(indent, cell)) {
-        line(screen, &mut out, &widths, indent, &heading.map(str::to_owned), true);
+        let names: Vec<String> = heading.iter().map(|name| (*name).to_owned()).collect();
+        line(screen, &mut out, &widths, indent, &names, true);
         for row in &rows {
             line(screen, &mut out, &widths, indent, row, false);
         }
@@ -33,19 +40,13 @@ pub fn table<const N: usize>(screen: Screen, heading: [&str; N], rows: &[[String
     out
 }
 
-fn line<const N: usize>(
-    screen: Screen,
-    out: &mut String,
-    widths: &[usize; N],
-    indent: usize,
-    row: &[String; N],
-    heading: bool,
-) {
+/// One line; `widths` are those of all columns but the last.
+fn line(screen: Screen, out: &mut String, widths: &[usize], indent: usize, row: &[String], heading: bool) {
     let mut first = String::new();
-    for (cell, width) in row.iter().zip(widths).take(N.saturating_sub(1)) {
+    for (cell, width) in row.iter().zip(widths) {
         first += &format!("{cell:width$}  ");
     }
-    let last = row.last().map(String::as_str).unwrap_or_default();
+    let last = row.get(widths.len()).map(String::as_str).unwrap_or_default();
     if heading {
         out.push_str(&format!("{}\n", screen.heading(format!("{first}{last}").trim_end())));
     } else {

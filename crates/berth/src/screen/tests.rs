@@ -9,7 +9,8 @@ pub fn at_widths(draw: impl Fn(Screen) -> String) -> String {
         let text = draw(Screen { width: Some(width), colour: false });
         for line in text.lines() {
             let words = line.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count();
-            let command = ["kubectl ", "aws "].iter().any(|program| line.trim_start().starts_with(program));
+            let copied = line.trim_start().trim_start_matches("→ ");
+            let command = PROGRAMS.iter().any(|program| copied.starts_with(program));
             assert!(line.chars().count() <= width || command || words <= 4, "wider than {width}: {line:?}");
             assert_eq!(line, line.trim_end(), "blanks at the end");
         }

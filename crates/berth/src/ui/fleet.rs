@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::explain::{self, Vip};
 use crate::groups;
-use crate::look::{Anywhere, Metal};
+use crate::look::{self, Anywhere, Metal};
 
 pub use hosts::Cell;
 use troubles::Troubles;
@@ -173,7 +173,7 @@ pub fn fleet(seen: Seen, judges: &Judges, only: Option<&str>, clock: &Clock) -> 
     let mut troubles = Troubles::default();
     troubles.hear_addresses(&addresses);
     troubles.hear_machines(&metal);
-    let zones = hosts::zones(claims.as_ref());
+    let zones = claims.as_ref().map(look::zones).unwrap_or_default();
     let claim_keys: Vec<ObjectKey> = claims.iter().flat_map(|lists| &lists.claims).map(ObjectKey::of).collect();
     if let Some(lists) = &claims {
         troubles.hear_claims(&lists.claims);

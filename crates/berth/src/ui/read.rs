@@ -57,7 +57,7 @@ pub async fn see(client: &Client, options: &UiOptions) -> anyhow::Result<Seen> {
     let dedicated = Box::pin(dedicated(&reader, options, &mut gaps)).await?;
     let (anywhere, unseen) = Box::pin(look::every_cluster(&reader)).await?;
     gaps.unseen.extend(unseen);
-    let (groups, unseen) = Box::pin(groups::rows(client, only, &options.groups, &options.watch_filter)).await?;
+    let (groups, unseen) = Box::pin(groups::rows(client, only, &options.groups, &options.operator.watch_filter)).await?;
     gaps.unseen.extend(unseen);
     let Gaps { unseen, absent } = gaps;
     Ok(Seen { addresses, claims, metal, dedicated, anywhere, groups, unseen, absent })
@@ -82,7 +82,7 @@ async fn dedicated(reader: &Reader<'_>, options: &UiOptions, gaps: &mut Gaps) ->
         .collect();
     let around = look::around_machines(reader, machines.items).await?;
     gaps.unseen.extend(around.unseen.iter().cloned());
-    let config = Config { watch_filter: options.watch_filter.value(), ..Config::default() };
+    let config = Config { watch_filter: options.operator.watch_filter.value(), ..Config::default() };
     let mut found = Vec::new();
     for (key, (group, said)) in said {
         // One that cannot be read hides no other.

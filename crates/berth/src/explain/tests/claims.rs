@@ -7,8 +7,10 @@ use kit::explain::Extent;
 use serde_json::{Value, json};
 use sim::dock::objects::{self, merged};
 
-use super::super::claims::{claims_screen, hosts_screen};
+use super::super::claims::{claims_screen, hosts_screen, leaving, placed, recounted, tallied};
 use super::{NOW, at_widths, read};
+use crate::look;
+use crate::rows::Cells as _;
 use crate::screen::{self, Screen};
 
 fn now<T: std::str::FromStr<Err: std::fmt::Debug>>() -> T {
@@ -225,6 +227,32 @@ fn all_hosts_and_all_claims() {
     assert!(hosts_screen(screen, &host_table(&sight, Some("nowhere"))).contains("-A"));
     assert!(claims_screen(screen, &claim_table(&sight, Some("nowhere"), now())).contains("-A"));
     assert_eq!(claim_table(&sight, Some("team-b"), now()).items.len(), 1);
+}
+
+#[test]
+fn what_is_left_of_a_list_is_counted_as_the_whole_list_is() {
+    let mut lists = everybody();
+    let gone = json!({"metadata": {"deletionTimestamp": "2026-01-02T03:03:00Z"}});
+    lists.claims.push(read(claim("team-b", "old", &gone)));
+    let (zones, leaving) = (look::zones(&lists), leaving(&lists));
+    let sight = Sight::of(lists, Settings::default(), now());
+    let (hosts, claims) = (host_table(&sight, None), claim_table(&sight, None, now()));
+    assert_eq!(recounted(&placed(hosts.clone(), &zones)), hosts);
+    assert_eq!(tallied(&claims.items, &leaving), claims.counts);
+    assert_eq!(claims.counts.leaving, 1);
+}
+
+#[test]
+fn a_host_is_found_by_its_zone_and_by_the_tenant_who_has_it() {
+    let rack = json!({"metadata": {"labels": {"infrastructure.cluster.x-k8s.io/failure-domain": "rack-7"}}});
+    let used = merged(host("used-1", &consumer("team-a", "web-1")), &rack);
+    let lists = lists(Vec::new(), vec![host("free-1", &json!({})), used]);
+    let zones = look::zones(&lists);
+    let table = host_table(&Sight::of(lists, Settings::default(), now()), None);
+    let cells: Vec<Vec<String>> = placed(table, &zones).iter().map(|host| host.cells()).collect();
+    let shown: Vec<[&str; 4]> =
+        cells.iter().map(|row| [&row[1], &row[2], &row[4], &row[6]].map(String::as_str)).collect();
+    assert_eq!(shown, [["free-1", "free", "", ""], ["used-1", "used", "rack-7", "team-a"]]);
 }
 
 #[test]

@@ -2,17 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ::claims::explain::{HostRow, HostSort, Lists, Sight, host_table};
+use ::claims::explain::{HostRow, HostSort, Sight, host_table};
 use api::key::ObjectKey;
-use api::names::claims::FAILURE_DOMAIN_LABEL;
-use kube::ResourceExt as _;
 use serde::Serialize;
 
 use super::Dedicated;
 use kit::explain::Level;
-
-/// The label that most sites tell zones by.
-const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// One host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,15 +20,6 @@ pub struct Cell {
     /// The row of `berth hosts`.
     #[serde(flatten)]
     pub row: HostRow,
-}
-
-/// In which zone each host is.
-pub fn zones(lists: Option<&Lists>) -> BTreeMap<ObjectKey, String> {
-    let zone = |labels: &BTreeMap<String, String>| {
-        [FAILURE_DOMAIN_LABEL, ZONE_LABEL].iter().find_map(|label| labels.get(*label)).cloned()
-    };
-    let hosts = lists.into_iter().flat_map(|lists| &lists.hosts);
-    hosts.filter_map(|host| Some((ObjectKey::of(host), zone(host.labels())?))).collect()
 }
 
 /// The hosts that can be claimed.
