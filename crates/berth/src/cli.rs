@@ -18,6 +18,7 @@ use crate::groups::CapacityListOptions;
 use crate::hosts::HostsOptions;
 use crate::leaks::LeaksOptions;
 use crate::machines::MachinesOptions;
+use crate::migrate::{ConvertOptions, MigrateOptions};
 use crate::plan::PlanOptions;
 use crate::top::TopOptions;
 use crate::ui::UiOptions;
@@ -76,6 +77,10 @@ pub enum Command {
     Bundle(BundleOptions),
     /// Tell what would be done for CloudStack clusters in files: objects, and which machines would be replaced and why.
     Plan(PlanOptions),
+    /// Say what has to change when Berth takes the place of another controller, after looking; write it with --apply.
+    Migrate(MigrateOptions),
+    /// Convert manifests in files for machines on claims, or back, and print them.
+    Convert(ConvertOptions),
     /// Print, write or check the CustomResourceDefinitions of Berth's own kinds.
     Crds(GenerateOptions),
     /// Print, write or check the rules Berth needs, generated from the rooms' own lists of calls.

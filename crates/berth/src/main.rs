@@ -15,6 +15,7 @@ mod leaks;
 mod look;
 mod machines;
 mod manual;
+mod migrate;
 mod near;
 mod plan;
 mod pods;
@@ -63,6 +64,8 @@ fn main() -> ExitCode {
         Command::Top(options) => on_runtime(top::top(options)),
         Command::Ui(options) => on_runtime(ui::ui(*options)),
         Command::Bundle(options) => on_runtime(bundle::bundle(options)),
+        Command::Migrate(options) => on_runtime(migrate::migrate(options)),
+        Command::Convert(options) => finish(migrate::convert(&options)),
         Command::Plan(options) => finish(plan::plan_files(&options)),
         Command::Crds(options) => finish(generate::crds(&options)),
         Command::Rbac(options) => finish(generate::rbac(&options)),

@@ -99,7 +99,8 @@ fn documents(files: &[PathBuf]) -> Result<Documents, Usage> {
     Ok(all)
 }
 
-fn read(file: &Path) -> std::io::Result<String> {
+/// The text of a file, or of standard input for `-`.
+pub fn read(file: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     let mut source: Box<dyn Read> =
         if file == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(std::fs::File::open(file)?) };
