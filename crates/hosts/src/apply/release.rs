@@ -1,0 +1,137 @@
+//! Giving hosts back, or leaving them to their owner: what EC2 says of each, and when to ask again.
+
+use std::time::Duration;
+
+use api::names::HostId;
+use api::reasons::DEDICATED_HOST_RELEASE;
+use api::reasons::hosts::Reason;
+use api::status::find;
+use aws::cloud::Cloud;
+use kit::fault::{self, Side};
+use kit::room::{Flow, Room};
+
+use crate::asker::Asker;
+use crate::classes::Class;
+use crate::room::{Error, Keeper};
+use crate::snapshot::{Doing, Refusal, Snapshot};
+use crate::tags::Change;
+
+/// EC2 shows a released host as such within about this long; only then is it asked for again.
+const CONFIRM: Duration = Duration::from_secs(15);
+/// How soon to look whether it does.
+const SOON: Duration = Duration::from_secs(1);
+
+impl<C: Cloud, A: Asker> Keeper<C, A> {
+    pub(super) async fn release(&self, s: &Snapshot, hosts: &[HostId]) -> Result<Flow, Error> {
+        self.unchanged(s).await?;
+        let shelf = self.shelf(s).await?;
+        fault::point(Self::NAME, "ReleaseHosts", Side::Before).await;
+        let answer = shelf.release(hosts).await;
+        fault::point(Self::NAME, "ReleaseHosts", Side::After).await;
+        let judged = match answer.unwrap_or_else(|| Ok(std::sync::Arc::default())) {
+            Ok(judged) => judged,
+            Err(error) => {
+                let class = Class::of(error.kind());
+                self.metrics.released(false, class);
+                self.tell_apart(s, class, error.code().unwrap_or_default(), &self.words(s, &error)).await;
+                return self.mishap(s, Doing::Release, &error);
+            }
+        };
+        self.memories.went_well(&s.key, Doing::Release);
+        let (now, mut next) = (s.now, s.after(CONFIRM));
+        for host in hosts {
+            let refusal = match judged.verdict(host) {
+                Some(Ok(())) => {
+                    self.metrics.released(true, Class::Transient);
+                    let cluster = s.cluster_name().unwrap_or_default();
+                    tracing::info!(object = %s.key, cluster, host_id = %host, "host released");
+                    next = next.min(s.after(SOON));
+                    Refusal {
+                        class: None,
+                        message: format!("host {host} is released; EC2 has to show it"),
+                        releasable_after: None,
+                        tries: 0,
+                        since: now,
+                        until: s.after(CONFIRM),
+                    }
+                }
+                Some(Err(error)) => self.refused(s, host, error),
+                None => Refusal {
+                    class: Some(Class::Transient),
+                    message: format!("EC2 did not say what became of host {host}"),
+                    releasable_after: None,
+                    tries: 1,
+                    since: now,
+                    until: s.after(CONFIRM),
+                },
+            };
+            next = next.min(refusal.until);
+            if let (Some(class), Some(Err(error))) = (refusal.class, judged.verdict(host)) {
+                self.tell_apart(s, class, &error.code, &refusal.message).await;
+            }
+            self.memories.change(&s.key, |memory| drop(memory.refusals.insert(host.clone(), refusal)));
+        }
+        Ok(Flow::Wait(Some(next)))
+    }
+
+    /// A release that fails in another way than before is told once; the first way is told with its condition, and what
+    /// passes by itself not at all. Tenants read no words of EC2.
+    async fn tell_apart(&self, s: &Snapshot, class: Class, code: &str, message: &str) {
+        let failed = Reason::DedicatedHostReleaseFailed;
+        if class.of_release() != failed || class == Class::Transient || s.claim.is_some() {
+            return;
+        }
+        let before = find(&s.machine.status.conditions, DEDICATED_HOST_RELEASE);
+        if self.memories.is_new(&s.key, &format!("release {code}"))
+            && before.is_some_and(|c| c.reason == failed.as_str())
+        {
+            self.events.say(&s.target, true, Reason::FailedReleaseHost.as_str(), message).await;
+        }
+    }
+
+    fn refused(&self, s: &Snapshot, host: &HostId, error: &aws::port::ItemError) -> Refusal {
+        let class = Class::of(error.kind());
+        self.metrics.released(false, class);
+        let before = s.refusals.get(host).filter(|before| before.class == Some(class));
+        let tries = before.map_or(1, |before| before.tries.saturating_add(1));
+        let releasable_after = match class {
+            Class::TooYoung => error.releasable_after().or_else(|| {
+                let since = s.sight()?.hosts.get(host)?.allocated?;
+                since.saturating_add(crate::decide::MAC_MINIMUM).ok()
+            }),
+            _ => None,
+        };
+        let pause = match class {
+            Class::Transient | Class::Terminal | Class::Consistency => {
+                // Unknown refusals: from ten seconds to five minutes.
+                let factor = 1_u32.checked_shl(tries.saturating_sub(1)).unwrap_or(u32::MAX);
+                Duration::from_secs(10).saturating_mul(factor).min(Duration::from_secs(300))
+            }
+            class => class.wait(tries),
+        };
+        let hourly = s.after(pause);
+        let until =
+            releasable_after.filter(|at| *at > s.now).map_or(hourly, |at| at.min(s.after(Class::TooYoung.wait(1))));
+        Refusal {
+            class: Some(class),
+            message: format!("host {host}: {}: {}", error.code, error.message),
+            releasable_after,
+            tries,
+            since: before.map_or(s.now, |before| before.since),
+            until,
+        }
+    }
+
+    pub(super) async fn retain(&self, s: &Snapshot, host: &HostId, change: &Change) -> Result<Flow, Error> {
+        self.unchanged(s).await?;
+        let shelf = self.shelf(s).await?;
+        match self.retag(&shelf, &[host.to_string()], change).await {
+            Ok(()) => {
+                self.memories.went_well(&s.key, Doing::Retain);
+                shelf.touch();
+                Ok(Flow::Again)
+            }
+            Err(error) => self.mishap(s, Doing::Retain, &error),
+        }
+    }
+}
