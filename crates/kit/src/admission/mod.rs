@@ -38,6 +38,8 @@ pub use webhook::{Duty, Service, Webhook, mutating, validating};
 
 /// The largest object that is admitted, without its managed fields.
 pub const OBJECT_LIMIT: usize = 512 * 1024;
+/// Versions of reviews that are answered, each in its own: both have the same form.
+const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 /// More errors than this are only counted.
 const ERRORS_SHOWN: usize = 50;
 /// The API server cuts longer warnings.
@@ -266,7 +268,7 @@ fn respond(path: &str, judge: &Judge, body: &[u8]) -> Response {
         Outcome::refused(500, "InternalError", "internal error: the object was not checked".to_owned())
     });
     tracing::debug!(path, uid = envelope.uid, outcome = outcome.allowed, "review answered");
-    outcome.answer(&envelope.uid)
+    outcome.answer(&envelope)
 }
 
 /// The answer of a server that failed before or in a webhook, in the form that the API server shows to its user.
@@ -276,7 +278,7 @@ pub fn failure_answer(failure: &Failure) -> Response {
     match envelope {
         Some(envelope) => {
             let message = failure.kind.message().to_owned();
-            Outcome::refused(failure.kind.status().as_u16(), "InternalError", message).answer(&envelope.uid)
+            Outcome::refused(failure.kind.status().as_u16(), "InternalError", message).answer(&envelope)
         }
         None => crate::serve::plain_failure(failure),
     }
@@ -286,6 +288,9 @@ pub fn failure_answer(failure: &Failure) -> Response {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Incoming {
+    /// The version of the review.
+    #[serde(skip)]
+    version: &'static str,
     uid: String,
     operation: Operation,
     kind: GroupVersionKind,
@@ -319,11 +324,13 @@ fn parse(body: &[u8]) -> Result<Incoming, String> {
     // The decoder's own limit of 128 levels turns deep nesting into an error before it can exhaust the stack.
     let envelope: Envelope = serde_json::from_slice(body)
         .map_err(|error| format!("cannot decode the AdmissionReview: {}", brief(&error)))?;
-    if (envelope.api_version.as_str(), envelope.kind.as_str()) != ("admission.k8s.io/v1", "AdmissionReview") {
+    let version = VERSIONS.into_iter().find(|version| *version == envelope.api_version);
+    let Some(version) = version.filter(|_| envelope.kind == "AdmissionReview") else {
         let got = cut(&format!("{:?} {:?}", envelope.api_version, envelope.kind));
         return Err(format!("expected admission.k8s.io/v1 AdmissionReview, got {got}"));
-    }
-    envelope.request.ok_or_else(|| "the AdmissionReview holds no request".to_owned())
+    };
+    let request = envelope.request.ok_or_else(|| "the AdmissionReview holds no request".to_owned())?;
+    Ok(Incoming { version, ..request })
 }
 
 /// What the decoder says, without the tail of a value it quotes.
@@ -441,8 +448,8 @@ impl Outcome {
         Self { allowed: false, code, reason, message, ..Self::allowed() }
     }
 
-    fn answer(self, uid: &str) -> Response {
-        let mut response = json!({"uid": uid, "allowed": self.allowed});
+    fn answer(self, to: &Incoming) -> Response {
+        let mut response = json!({"uid": to.uid, "allowed": self.allowed});
         if let Value::Object(response) = &mut response {
             if !self.allowed {
                 let mut status = json!({
@@ -463,7 +470,7 @@ impl Outcome {
                 response.insert("warnings".to_owned(), Value::from(warnings));
             }
         }
-        let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+        let review = json!({"apiVersion": to.version, "kind": "AdmissionReview", "response": response});
         ([(CONTENT_TYPE, "application/json")], review.to_string()).into_response()
     }
 }

@@ -173,13 +173,24 @@ async fn an_undecodable_object_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
+async fn a_review_of_the_older_version_is_answered_in_its_own() {
+    for (size, allowed) in [(3, true), (101, false)] {
+        let asked = review("CREATE", json!({"spec": {"size": size}}), json!(null)).to_string();
+        let asked = asked.replace("admission.k8s.io/v1\"", "admission.k8s.io/v1beta1\"");
+        let (status, answer) = ask("/validate/thing", asked).await;
+        assert_eq!((status, &answer["apiVersion"]), (200, &json!("admission.k8s.io/v1beta1")), "{answer}");
+        assert_eq!(answer["response"]["allowed"], allowed, "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_review_is_refused_by_status() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let nested =
         review("CREATE", json!(0), json!(null)).to_string().replace("\"object\":0", &format!("\"object\":{deep}"));
-    let older = review("CREATE", json!({}), json!(null)).to_string().replace("k8s.io/v1\"", "k8s.io/v1beta1\"");
+    let newer = review("CREATE", json!({}), json!(null)).to_string().replace("k8s.io/v1\"", "k8s.io/v2\"");
     let odd = review("EXPLODE", json!({}), json!(null)).to_string();
-    for body in ["", "null", "{}", "[]", "\u{0}", &deep, &nested, &older, &odd] {
+    for body in ["", "null", "{}", "[]", "\u{0}", &deep, &nested, &newer, &odd] {
         let (status, answer) = ask("/validate/thing", body.to_owned()).await;
         assert_eq!(status, 400, "{answer}");
         assert!(answer.as_str().unwrap().len() < 300);
