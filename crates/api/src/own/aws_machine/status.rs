@@ -2,9 +2,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::super::{HostAddress, schema};
+use crate::reasons::hosts::Reason;
 
 /// How the instance and its dedicated host are doing.
 ///
@@ -56,7 +57,12 @@ pub struct AWSMachineStatus {
     pub failure_message: Option<String>,
 
     /// The aspects of the state of the machine, by type.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "lenient")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "lenient",
+        serialize_with = "graded"
+    )]
     #[schemars(schema_with = "schema::machine_conditions")]
     pub conditions: Vec<Condition>,
 
@@ -174,6 +180,48 @@ impl From<Stored> for Condition {
 pub(in crate::own) fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition>, D::Error> {
     let stored = Option::<Vec<Stored>>::deserialize(deserializer)?.unwrap_or_default();
     Ok(stored.into_iter().map(Condition::from).collect())
+}
+
+/// A condition with the severity that the older contract of Cluster API reads.
+#[derive(Serialize)]
+struct Graded<'a> {
+    #[serde(flatten)]
+    condition: &'a Condition,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    severity: Option<&'static str>,
+}
+
+/// How bad it is that a condition does not hold. One that holds, or that nobody knows, has no severity.
+fn severity(condition: &Condition) -> Option<&'static str> {
+    let reason = Reason::ALL.iter().find(|reason| reason.as_str() == condition.reason);
+    let reason = reason.filter(|_| condition.status == "False")?;
+    Some(match reason {
+        // Only a person can help, or what was asked for is lost.
+        Reason::InstanceProvisionFailed
+        | Reason::InstanceStopped
+        | Reason::InstanceTerminated
+        | Reason::HostAllocationDenied
+        | Reason::HostAllocationFailed
+        | Reason::HostPermanentFailure
+        | Reason::HostLost
+        | Reason::HostMismatch
+        | Reason::DedicatedHostReleaseFailed
+        | Reason::SecurityGroupsSyncFailed
+        | Reason::InvalidSpec => "Error",
+        // It may pass by itself, and costs time or money meanwhile.
+        Reason::InstanceNotReady
+        | Reason::DeletingFailed
+        | Reason::HostQuotaExceeded
+        | Reason::HostCapacityUnavailable
+        | Reason::HostUnderAssessment
+        | Reason::HostReserved => "Warning",
+        // A step on the way.
+        _ => "Info",
+    })
+}
+
+fn graded<S: Serializer>(conditions: &[Condition], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(conditions.iter().map(|condition| Graded { condition, severity: severity(condition) }))
 }
 
 crate::conditioned!(AWSMachineStatus);

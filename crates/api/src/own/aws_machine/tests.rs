@@ -327,3 +327,35 @@ fn conditions_of_another_controller_are_read() {
     .unwrap();
     assert_eq!(template.status.unwrap().capacity["cpu"], json!(4));
 }
+
+/// The older contract wants to know how bad it is; the newer one knows no such field, and what is read back is the same.
+#[test]
+fn a_condition_that_does_not_hold_is_stored_with_its_severity() {
+    let stored = |status: &str, reason: &str| {
+        let at = "2026-01-02T03:04:05Z";
+        let condition = json!({"type": "Ready", "status": status, "reason": reason, "message": "", "lastTransitionTime": at});
+        let read: AWSMachineStatus = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
+        let written = serde_json::to_value(&read).unwrap();
+        assert_eq!(serde_json::from_value::<AWSMachineStatus>(written.clone()).unwrap(), read);
+        let mut written = written["conditions"][0].clone();
+        let severity = written.as_object_mut().unwrap().remove("severity");
+        assert_eq!(written, condition, "nothing else changes");
+        severity.map(|severity| severity.as_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    for (status, reason, severity) in [
+        ("True", "InstanceRunning", ""),
+        ("Unknown", "InstanceNotFound", ""),
+        ("False", "SomebodyElsesReason", ""),
+        ("False", "InstanceProvisionStarted", "Info"),
+        ("False", "WaitingForBootstrapData", "Info"),
+        ("False", "Deleting", "Info"),
+        ("False", "HostPending", "Info"),
+        ("False", "InstanceNotReady", "Warning"),
+        ("False", "HostUnderAssessment", "Warning"),
+        ("False", "InstanceProvisionFailed", "Error"),
+        ("False", "InstanceTerminated", "Error"),
+        ("False", "HostPermanentFailure", "Error"),
+    ] {
+        assert_eq!(stored(status, reason), severity, "{status} {reason}");
+    }
+}
