@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::errors::{Cause, label_of};
+use crate::errors::{Cause, Kind, label_of};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Call {
@@ -24,17 +24,24 @@ struct Operation {
     operation: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Place {
+    service: &'static str,
+    region: String,
+}
+
 /// Calls to AWS, counted by attempt.
 #[derive(Clone, Debug)]
 pub struct Meter {
     calls: Family<Call, Counter>,
+    throttled: Family<Place, Counter>,
     seconds: Family<Operation, Histogram, fn() -> Histogram>,
 }
 
 impl Default for Meter {
     fn default() -> Self {
         let buckets = || Histogram::new([0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0]);
-        Self { calls: Family::default(), seconds: Family::new_with_constructor(buckets) }
+        Self { calls: Family::default(), throttled: Family::default(), seconds: Family::new_with_constructor(buckets) }
     }
 }
 
@@ -44,6 +51,7 @@ impl Meter {
     pub fn new(metrics: &Metrics) -> Self {
         let meter = Self::default();
         metrics.register("aws_requests", "Requests to AWS by error code", meter.calls.clone());
+        metrics.register("aws_throttled", "Requests that AWS answered with a word to slow down", meter.throttled.clone());
         metrics.register("aws_request_seconds", "How long a request to AWS took", meter.seconds.clone());
         meter
     }
@@ -62,6 +70,9 @@ impl Meter {
             Some(Cause::NoAnswer(_)) => "no-answer",
             Some(cause) => cause.kind().as_str(),
         };
+        if cause.is_some_and(|cause| cause.kind() == Kind::Throttled) {
+            self.throttled.get_or_create(&Place { service, region: region.to_owned() }).inc();
+        }
         self.calls.get_or_create(&Call { service, operation, region: region.to_owned(), code }).inc();
         self.seconds.get_or_create(&Operation { service, operation }).observe(elapsed.as_secs_f64());
     }
@@ -87,6 +98,7 @@ mod tests {
             let line = format!("berth_aws_requests_total{{{labels},code=\"{code}\"}} {count}");
             assert!(text.contains(&line), "{line}\n{text}");
         }
+        assert!(text.contains("berth_aws_throttled_total{service=\"ec2\",region=\"us-east-1\"} 1"), "{text}");
         assert!(
             text.contains("berth_aws_request_seconds_count{service=\"ec2\",operation=\"DescribeHosts\"} 4"),
             "{text}"
