@@ -55,6 +55,9 @@ pub struct CapacityOptions {
     /// Driver that gives accelerators away, as nvidia|amd|habana|neuron=DRIVER; repeatable
     #[arg(long, value_name = "VENDOR=DRIVER", value_parser = driver)]
     pub dra_driver: Vec<(Vendor, String)>,
+    /// How many volumes of a storage driver a node takes, as DRIVER=LIMIT, 0 for no limit; repeatable
+    #[arg(long, value_name = "DRIVER=LIMIT", value_parser = volumes)]
+    pub csi_driver: Vec<(String, u32)>,
     /// How long the list of a region's instance types is fresh, at least 10m
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = ttl)]
     pub instance_type_cache_ttl: Duration,
@@ -176,6 +179,7 @@ impl CapacityOptions {
             legacy_gpus: self.legacy_gpu_vendors,
             neuron: self.neuron_resource,
             dra_drivers: self.dra_driver.iter().cloned().collect(),
+            csi_limits: self.csi_driver.iter().cloned().collect(),
             catalogue_ttl: self.instance_type_cache_ttl,
             default_region: self.default_region.clone(),
             environment_region: region,
@@ -347,6 +351,13 @@ fn driver(text: &str) -> Result<(Vendor, String), String> {
     Ok((Vendor::read(vendor).ok_or_else(bad)?, driver.to_owned()))
 }
 
+fn volumes(text: &str) -> Result<(String, u32), String> {
+    let bad = || format!("`{text}` is not DRIVER=LIMIT with a whole number");
+    let (driver, limit) = text.split_once('=').ok_or_else(bad)?;
+    driver.parse::<api::names::DnsSubdomain>().map_err(|error| error.to_string())?;
+    Ok((driver.to_owned(), limit.parse().map_err(|_| bad())?))
+}
+
 /// Reads `--aws-endpoint`.
 pub fn endpoint(text: &str) -> Result<Override, String> {
     text.parse().map_err(|error: aws::place::EndpointError| kit::class::chain(&error))
@@ -395,6 +406,7 @@ mod tests {
                 "--legacy-gpu-vendors=nvidia",
                 "--neuron-resource=neuroncore",
                 "--dra-driver=nvidia=gpu.nvidia.com",
+                "--csi-driver=ebs.csi.aws.com=25",
                 "--instance-type-cache-ttl=1h",
                 "--default-region=eu-west-1",
                 "--aws-endpoint=ec2=http://127.0.0.1:5000",
@@ -432,6 +444,7 @@ mod tests {
             legacy_gpus: LegacyGpus::Nvidia,
             neuron: NeuronResource::Cores,
             dra_drivers: [(Vendor::Nvidia, "gpu.nvidia.com".to_owned())].into(),
+            csi_limits: [("ebs.csi.aws.com".to_owned(), 25)].into(),
             catalogue_ttl: Duration::from_secs(3600),
             default_region: "eu-west-1".parse().ok(),
             environment_region: "us-east-2".parse().ok(),
@@ -467,6 +480,8 @@ mod tests {
             ("--max-pods=many", "none of off"),
             ("--max-pods=0", "none of off"),
             ("--dra-driver=intel=x", "VENDOR=DRIVER"),
+            ("--csi-driver=ebs.csi.aws.com", "DRIVER=LIMIT"),
+            ("--csi-driver=ebs.csi.aws.com=many", "DRIVER=LIMIT"),
             ("--instance-type-cache-ttl=1m", "shorter than 10m"),
             ("--default-region=moon", "region"),
             ("--aws-endpoint=s3=https://x.example", "s3"),

@@ -165,6 +165,8 @@ pub struct Config {
     pub neuron: NeuronResource,
     /// Drivers that give accelerators away instead of an extended resource.
     pub dra_drivers: BTreeMap<Vendor, String>,
+    /// How many volumes of each storage driver a node takes; 0 means that the driver is there and names no limit.
+    pub csi_limits: BTreeMap<String, u32>,
     /// How long the catalogue of a region is fresh.
     pub catalogue_ttl: Duration,
     /// The region of objects that name none.
@@ -229,6 +231,7 @@ impl Default for Config {
             legacy_gpus: LegacyGpus::All,
             neuron: NeuronResource::Devices,
             dra_drivers: BTreeMap::new(),
+            csi_limits: BTreeMap::new(),
             catalogue_ttl: Duration::from_secs(24 * 3600),
             default_region: None,
             environment_region: None,

@@ -93,6 +93,8 @@ impl Goal {
             values.insert(names::DRA_DRIVER, driver);
             values.insert(names::EPHEMERAL_DISK, disk(offer, around, config).map(Disk::text));
             values.insert(names::MAX_PODS, pods.map(|pods| pods.to_string()));
+            // A key without the flag is a user's, and nobody looks at it.
+            values.extend(volumes(config).map(|limits| (names::CSI_DRIVER, Some(limits))));
         } else {
             values.insert(names::CPU, Some(offer.vcpus.to_string()));
             values.insert(names::MEMORY, Some(format!("{}Mi", offer.memory_mib)));
@@ -167,6 +169,12 @@ pub fn disk(offer: &Offer, around: &Around, config: &Config) -> Option<Disk> {
         DiskFrom::RootVolume => root.or(offer.disk.filter(|disk| matches!(disk, Disk::Gib(_)))),
         DiskFrom::InstanceStore => offer.disk.or(root),
     }
+}
+
+/// How many volumes a node takes, by driver. Only whoever runs the drivers knows: types of instances do not tell.
+fn volumes(config: &Config) -> Option<String> {
+    let limits: Vec<String> = config.csi_limits.iter().map(|(driver, limit)| format!("{driver}={limit}")).collect();
+    (!limits.is_empty()).then(|| limits.join(","))
 }
 
 fn pods(offer: &Offer, config: &Config) -> Option<u64> {

@@ -57,12 +57,16 @@ fn check(s: &Snapshot, key: &str, value: Option<&str>) -> Result<(), Violation> 
         || key == names::LEGACY_MAX_PODS
         || key.starts_with(DOMAIN)
         || key.starts_with(CAPACITY_PREFIX);
-    // Taints are a user's, unless a flag asks for those of the template; what was written for it goes with the flag.
-    let taints = || {
-        let recorded = || Record::parse(s.group.annotation(names::APPLIED)).values.contains_key(names::TAINTS);
-        key == names::TAINTS && !s.config.propagate_taints && !(value.is_none() && recorded())
+    // Taints and limits of volumes are a user's, unless a flag asks for them; what was written for it goes with the flag.
+    let users = || {
+        let asked = match key {
+            names::TAINTS => s.config.propagate_taints,
+            _ => !s.config.csi_limits.is_empty(),
+        };
+        let recorded = || Record::parse(s.group.annotation(names::APPLIED)).values.contains_key(key);
+        names::BY_FLAG.contains(&key) && !asked && !(value.is_none() && recorded())
     };
-    if !ours || [names::SKIP, names::CSI_DRIVER].contains(&key) || taints() {
+    if !ours || key == names::SKIP || users() {
         return Err(Violation::new(format!("the annotation {key} is not ours")));
     }
     if s.group.declared.contains(key) || s.memory.holds(key, s.now) {

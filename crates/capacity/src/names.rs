@@ -25,6 +25,9 @@ pub const CSI_DRIVER: &str = "capacity.cluster-autoscaler.kubernetes.io/csi-driv
 /// The driver that gives the accelerators away, instead of an extended resource.
 pub const DRA_DRIVER: &str = "capacity.cluster-autoscaler.kubernetes.io/dra-driver";
 
+/// Keys that are a user's, unless a flag asks for them.
+pub const BY_FLAG: [&str; 2] = [TAINTS, CSI_DRIVER];
+
 /// Processors, as OpenShift's autoscaler up to 4.18 reads them.
 pub const LEGACY_CPU: &str = "machine.openshift.io/vCPU";
 /// Memory in MiB, whatever the name says.

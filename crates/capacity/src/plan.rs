@@ -78,8 +78,10 @@ pub fn plan(annotations: &Annotations, goal: &Goal, hands: Hands<'_>) -> Plan {
         value(key, new.as_deref(), annotations, &record, goal, hands, &mut plan, &mut kept);
     }
     // What no flag asks for any more goes with the flag.
-    if record.values.contains_key(names::TAINTS) && !goal.values.contains_key(names::TAINTS) {
-        value(names::TAINTS, None, annotations, &record, goal, hands, &mut plan, &mut kept);
+    for key in names::BY_FLAG {
+        if record.values.contains_key(key) && !goal.values.contains_key(key) {
+            value(key, None, annotations, &record, goal, hands, &mut plan, &mut kept);
+        }
     }
     if !hands.off.contains(names::LABELS) {
         labels(annotations, &record, goal, &mut plan, &mut kept);

@@ -209,6 +209,25 @@ fn a_driver_stands_in_for_the_resource() {
 }
 
 #[test]
+fn limits_of_volumes_are_told_by_a_flag_go_with_it_and_a_users_stay() {
+    let limits = || [("ebs.csi.aws.com".to_owned(), 25), ("efs.csi.aws.com".to_owned(), 0)].into();
+    let with = || Config { csi_limits: limits(), ..Config::default() };
+    assert_eq!(get(&cluster_api("m5.xlarge", None, Config::default()), names::CSI_DRIVER), None);
+    let told = cluster_api("m5.xlarge", None, with());
+    assert_eq!(get(&told, names::CSI_DRIVER), Some("ebs.csi.aws.com=25,efs.csi.aws.com=0"));
+    let again = |annotations: &[(&str, &str)], config| {
+        let group = deployment(plain_deployment(annotations));
+        let all = settled(known(false, group, catalogue("m5.xlarge"), around("m5.xlarge", None), config));
+        get(&all, names::CSI_DRIVER).map(str::to_owned)
+    };
+    let written: Vec<(&str, &str)> = told.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
+    assert_eq!(again(&written, Config::default()), None, "it goes with the flag");
+    let users = [(names::CSI_DRIVER, "ebs.csi.aws.com=3")];
+    assert_eq!(again(&users, with()).as_deref(), Some("ebs.csi.aws.com=3"));
+    assert_eq!(again(&users, Config::default()).as_deref(), Some("ebs.csi.aws.com=3"));
+}
+
+#[test]
 fn limits_of_pods_follow_the_network() {
     let pods = |name: &str, max_pods, reserved| {
         let config = Config { max_pods, reserved_interfaces: reserved, ..Config::default() };
