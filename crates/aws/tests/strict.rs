@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::HostId;
@@ -15,8 +16,10 @@ use aws::port::{
     Affinity, AllocateHosts, Ec2, Filter, HostQuery, HostShape, HostState, ImageQuery, InstanceQuery, InstanceState,
     Keys, MetadataOptions, Placement, RunInstance, Sts, Tags, Tenancy, TypeQuery,
 };
+use futures::StreamExt;
 use kit::class::chain;
 use kit::clock::Clock;
+use kit::http::Carry;
 use sim::ec2::world::faults::{Fault, What};
 use sim::ec2::world::identity::Role;
 use sim::ec2::world::settings::Throttle;
@@ -308,4 +311,55 @@ async fn wrong_keys_are_a_matter_of_rights_and_nothing_is_done() {
     let error = client_of(&sim, wrong).ec2().allocate_hosts(&allocation("dh-1", "m5.large", 1)).await.unwrap_err();
     assert_eq!((error.kind(), error.maybe_done()), (Kind::Permission, false), "{}", chain(&error));
     assert!(sim.hosts().is_empty());
+}
+
+/// Carries requests to a simulator in the same process, so that time can be paused.
+struct Wire(Handle);
+
+impl Carry for Wire {
+    fn carry(
+        &self,
+        request: http::Request<bytes::Bytes>,
+    ) -> futures::future::BoxFuture<'static, Option<http::Response<bytes::Bytes>>> {
+        let ec2 = self.0.clone();
+        Box::pin(async move { ec2.carry(request).await })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_an_account_that_others_use_too_at_most_a_fifth_of_what_is_left_goes_unused() {
+    const CALLS: usize = 300;
+    let begin = jiff::Timestamp::UNIX_EPOCH;
+    let mut options = sim::ec2::Options { time: Some(begin), ..sim::ec2::Options::default() };
+    // Others take half of it.
+    options.settings.throttle = Throttle::Percent(50);
+    options.settings.host_quota = 1_000;
+    let sim = sim::ec2::without_socket(options);
+    let mut options = Options::new("berth/0");
+    options.limits = Limits::Published;
+    options.carrier = Some(Arc::new(Wire(sim.clone())));
+    let clock = Clock::simulated(begin, 1);
+    let flag = format!("ec2={}", sim.endpoint).parse().unwrap();
+    let scope = Scope {
+        region: "us-east-1".parse().unwrap(),
+        source: keys(&sim),
+        endpoints: Endpoints::new().flag(flag),
+        trust: Trust::System,
+    };
+    let client = Aws::new(options, clock.clone(), Meter::default()).client(&scope).unwrap();
+    let started = clock.instant();
+    let one = |number: usize| {
+        let ec2 = client.ec2();
+        async move {
+            let wanted = allocation(&format!("t{number}"), "m5.large", 1);
+            // Who is sent away comes again, as a room does.
+            while let Err(error) = ec2.allocate_hosts(&wanted).await {
+                assert_eq!(error.kind(), Kind::Throttled, "{error}");
+            }
+        }
+    };
+    futures::stream::iter((0..CALLS).map(one)).buffer_unordered(40).collect::<Vec<()>>().await;
+    assert_eq!(sim.hosts().len(), CALLS, "and nothing was asked for twice");
+    let (took, best) = ((clock.instant() - started).as_secs_f64(), (CALLS as f64 - 25.0) / 2.5);
+    assert!(took <= best / 0.8, "{took} s, and {best} s are possible");
 }
