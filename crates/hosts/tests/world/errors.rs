@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use sim::ec2::wire::refusal::Refusal;
 use sim::ec2::world::faults::{Fault, What};
+use sim::ec2::world::settings::Throttle;
+use sim::server::Server;
 
 use crate::site::*;
 
@@ -68,7 +70,7 @@ async fn what_is_denied_while_a_machine_goes_is_what_ready_names() {
         assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{operation}");
         site.ec2.script(Fault::deny(operation));
         assert!(server.delete(MACHINES, NS, "m"));
-        let failed = |s: &sim::server::Server| reason(s, "m", type_) == wanted;
+        let failed = |s: &Server| reason(s, "m", type_) == wanted;
         assert!(server.wait_until(LIMIT, failed).await, "{operation}: {:?}", server.get(MACHINES, NS, "m"));
         for _ in 0..2 {
             let (status, reason, message) = condition(&server, "m", "Ready");
@@ -140,12 +142,12 @@ async fn a_quota_that_hosts_of_ours_still_use_up_says_so() {
     let _process = site.start(&server, site.config());
     assert!(server.wait_until(LIMIT, |s| is_ready(s, "first")).await);
     add(&server, dynamic(&site, "second"));
-    let quota = |s: &sim::server::Server| reason(s, "second", "DedicatedHostReady") == "HostQuotaExceeded";
+    let quota = |s: &Server| reason(s, "second", "DedicatedHostReady") == "HostQuotaExceeded";
     assert!(server.wait_until(LIMIT, quota).await, "{:?}", server.get(MACHINES, NS, "second"));
     assert!(!condition(&server, "second", "DedicatedHostReady").2.contains("quarter of an hour"), "none was");
     assert!(server.delete(MACHINES, NS, "first"));
     assert!(server.wait_until(LIMIT, |s| is_gone(s, "first")).await);
-    let told = |s: &sim::server::Server| {
+    let told = |s: &Server| {
         let (_, reason, message) = condition(s, "second", "DedicatedHostReady");
         reason == "HostQuotaExceeded" && message.contains("1 released within the last quarter of an hour")
     };
@@ -171,7 +173,7 @@ async fn launches_that_are_refused_keep_the_host_unless_they_can_never_work() {
         site.ec2.script(Fault::refuse("RunInstances", 400, code).nth(2).forever());
         add(&server, dynamic(&site, "m"));
         let _process = site.start(&server, site.config());
-        let failed = |s: &sim::server::Server| reason(s, "m", "InstanceReady") == "InstanceProvisionFailed";
+        let failed = |s: &Server| reason(s, "m", "InstanceReady") == "InstanceProvisionFailed";
         assert!(server.wait_until(LIMIT, failed).await, "{code}: {:?}", server.get(MACHINES, NS, "m"));
         pass(300).await;
         site.check(&[&server]).unwrap();
@@ -239,6 +241,26 @@ async fn answers_that_are_lost_cost_nothing_twice() {
             assert_eq!((site.paid().len(), site.alive().len()), (0, 0), "{operation} {what:?}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_with_a_tenth_of_the_rate_costs_time_and_nothing_else() {
+    let (server, site) = world();
+    site.ec2.settings(|settings| settings.throttle = Throttle::Percent(10));
+    let names: Vec<String> = (0..8).map(|number| format!("m{number}")).collect();
+    names.iter().for_each(|name| add(&server, dynamic(&site, name)));
+    let _process = site.start(&server, site.config());
+    assert!(server.wait_until(LIMIT, |s: &Server| names.iter().all(|name| is_ready(s, name))).await);
+    assert_eq!((site.ec2.hosts().len(), site.ec2.instances().len()), (names.len(), names.len()));
+    site.check(&[&server]).unwrap();
+    assert!(site.ec2.log().iter().any(|entry| entry.code == "RequestLimitExceeded"), "nobody was told to slow down");
+    for name in &names {
+        assert!(server.delete(MACHINES, NS, name));
+    }
+    assert!(server.wait_until(LIMIT, |s: &Server| names.iter().all(|name| is_gone(s, name))).await);
+    assert_eq!((site.paid().len(), site.alive().len()), (0, 0));
+    let failures = |name: &String| events(&server, name).into_iter().filter(|told| told.starts_with("Failed"));
+    assert_eq!(names.iter().flat_map(failures).collect::<Vec<_>>(), Vec::<String>::new(), "it passes by itself");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,9 @@
 //! The life of a machine, from its creation to its end.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use sim::ec2::world::faults::{Fault, What};
 
 use crate::site::*;
 
@@ -181,6 +184,10 @@ async fn a_machine_waits_for_its_network_and_its_bootstrap_data() {
     assert_eq!(site.ec2.log().len(), 0, "nothing is asked before everything is there");
     server.edit(OWNERS, NS, "m", |o| o["spec"]["bootstrap"] = json!({"dataSecretName": "m"})).unwrap();
     assert!(server.wait_until(LIMIT, is("InstanceProvisionFailed")).await, "the secret is named and not there");
+    let machine = server.get(MACHINES, NS, "m").unwrap();
+    let all = machine["status"]["conditions"].as_array().unwrap();
+    let failed = all.iter().find(|condition| condition["type"] == "InstanceReady").unwrap();
+    assert_eq!(failed["severity"], "Error", "the older contract reads how bad it is");
     assert_eq!((site.paid().len(), site.ec2.calls("AllocateHosts")), (0, 0), "no host is paid for before that");
     server.put(secret("m")).unwrap();
     assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await);
@@ -199,7 +206,7 @@ async fn a_machine_that_never_got_anything_goes_at_once() {
     let _process = site.start(&server, site.config());
     pass(10).await;
     assert!(server.delete(MACHINES, NS, "m"));
-    assert!(server.wait_until(std::time::Duration::from_secs(60), |s| is_gone(s, "m")).await);
+    assert!(server.wait_until(Duration::from_secs(60), |s| is_gone(s, "m")).await);
     assert_eq!(site.ec2.log().len(), 0);
 }
 
@@ -308,5 +315,29 @@ async fn the_policy_we_ship_allows_everything_we_call() {
         let action = format!("ec2:{}", entry.action);
         assert!(allowed.contains(&action.as_str()), "{action}");
         assert!(entry.code.is_empty() || entry.code == "DryRunOperation", "{action}: {}", entry.code);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_told_to_stop_stores_what_ec2_is_about_to_answer() {
+    // The first launch is only tried.
+    for (operation, nth) in [("AllocateHosts", 1), ("RunInstances", 2)] {
+        let (server, site) = world();
+        site.ec2.script(Fault::on(operation, What::Delay(Duration::from_secs(10))).nth(nth));
+        add(&server, dynamic(&site, "m"));
+        let (mut process, stop) = site.start_to_stop(&server, site.config());
+        let made = || if nth == 1 { site.paid().len() } else { site.alive().len() };
+        while made() == 0 {
+            pass(1).await;
+        }
+        stop.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(25), process.join_next()).await;
+        assert!(ended.is_ok(), "{operation}: the process has not ended");
+        let machine = server.get(MACHINES, NS, "m").unwrap();
+        let paid: Vec<String> = site.paid().into_iter().map(|host| host.id).collect();
+        assert_eq!((phase(&server, "m").as_str(), hosts_of(&server, "m")), ("Allocated", paid), "{operation}");
+        if nth == 2 {
+            assert_eq!(machine["spec"]["instanceID"].as_str().map(str::to_owned), site.alive().pop(), "{machine}");
+        }
     }
 }

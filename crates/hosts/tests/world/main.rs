@@ -7,6 +7,7 @@ mod around;
 mod asked;
 mod errors;
 mod failures;
+mod foreign;
 mod launches;
 mod life;
 mod lost;

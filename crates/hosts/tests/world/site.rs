@@ -25,6 +25,7 @@ use sim::ec2::world::oracle::HostFacts;
 use sim::ec2::{self, Options as Ec2Options};
 use sim::server::{self, EventAction, Gate, Kind, Server};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 pub const NS: &str = "team";
 pub const REGION: &str = "us-west-2";
@@ -128,11 +129,24 @@ impl Site {
     }
 
     async fn run_counted(&self, client: kube::Client, clock: Clock, config: Config, metrics: Metrics) {
+        self.mounted(client, clock, config, metrics).run().await.unwrap();
+    }
+
+    fn mounted(&self, client: kube::Client, clock: Clock, config: Config, metrics: Metrics) -> Arc<Manager> {
         let cloud = self.cloud(clock.clone());
         let options = Options { resync: None, workers: 4, ..Options::default() };
         let manager = Manager::new(client, clock, Gates::new(), metrics, options);
         ::hosts::mount(&manager, config, cloud).unwrap();
-        manager.run().await.unwrap();
+        manager
+    }
+
+    /// A process that can be told to stop.
+    pub fn start_to_stop(&self, server: &Server, config: Config) -> (JoinSet<()>, CancellationToken) {
+        let clock = Clock::simulated((server.clock())(), 1);
+        let manager = self.mounted(server.client("hosts").kube(), clock, config, Metrics::new());
+        let (stop, mut tasks) = (manager.stop().clone(), JoinSet::new());
+        tasks.spawn(async move { manager.run().await.unwrap() });
+        (tasks, stop)
     }
 
     /// A process under a paused clock.
@@ -235,6 +249,12 @@ pub fn install(server: &Server, site: &Site) {
 
 /// Everything around a machine but its Cluster, with the core of Cluster API served in one version.
 pub fn install_with(server: &Server, site: &Site, core: &str) {
+    kinds(server, core);
+    server.put(cloud(site)).unwrap();
+}
+
+/// The kinds around a machine, and its namespace.
+pub fn kinds(server: &Server, core: &str) {
     for kind in [
         Kind::namespaced(CORE, core, "Cluster", "clusters"),
         Kind::namespaced(CORE, core, "Machine", "machines"),
@@ -248,7 +268,6 @@ pub fn install_with(server: &Server, site: &Site, core: &str) {
     }
     server.namespace(NS);
     server.namespace("kube-system");
-    server.put(cloud(site)).unwrap();
 }
 
 pub fn cluster() -> Value {
