@@ -16,8 +16,15 @@ use crate::site::*;
 /// surface in EC2, and that is looked at every half minute.
 const SETTLED: Duration = CONSISTENT.saturating_add(Duration::from_secs(60));
 
-/// A machine is made, and deleted.
-struct Life;
+/// What is done, and what must hold at every moment beside what [`Site::check`] says.
+struct Story {
+    name: &'static str,
+    prepare: fn(&Server, &Site),
+    act: fn(&World<Site>, usize) -> bool,
+    bound: fn(&Site) -> Result<(), String>,
+    /// Whether it matters how many hosts there ever were.
+    counts_hosts: bool,
+}
 
 fn settled(server: &Server, site: &Site) -> Value {
     let machines: Vec<Value> = server
@@ -34,21 +41,11 @@ fn settled(server: &Server, site: &Site) -> Value {
     json!({"machines": machines, "paid": site.paid().len(), "alive": site.alive().len()})
 }
 
-fn ignored() -> Vec<String> {
-    // Events are told once and may be lost with the process; nothing depends on them.
-    vec![EVENTS.to_owned(), "leases.coordination.k8s.io".to_owned()]
-}
-
-async fn process(world: &World<Site>, client: kube::Client) {
-    let clock = Clock::simulated((world.clock)(), 1);
-    world.outside.run(client, clock, world.outside.config()).await;
-}
-
-impl Scenario for Life {
+impl Scenario for Story {
     type Outside = Site;
 
     fn name(&self) -> &str {
-        "life of a machine"
+        self.name
     }
 
     fn outside(&self, gate: &server::Gate, clock: &server::Clock) -> Site {
@@ -57,76 +54,31 @@ impl Scenario for Life {
 
     async fn prepare(&self, world: &World<Site>) {
         install(&world.server, &world.outside);
-        add(&world.server, dynamic(&world.outside, "m"));
+        (self.prepare)(&world.server, &world.outside);
     }
 
     async fn process(&self, world: Arc<World<Site>>, client: kube::Client) {
-        process(&world, client).await;
+        let clock = Clock::simulated((world.clock)(), 1);
+        world.outside.run(client, clock, world.outside.config()).await;
     }
 
     async fn act(&self, world: &World<Site>, step: usize) -> bool {
-        if step > 0 {
-            return false;
-        }
-        world.server.delete(MACHINES, NS, "m");
-        true
-    }
-
-    fn invariant(&self, world: &World<Site>) -> Result<(), String> {
-        world.outside.check(&[&world.server])
-    }
-
-    fn ignored(&self) -> Vec<String> {
-        ignored()
-    }
-
-    fn picture(&self, world: &World<Site>) -> Value {
-        settled(&world.server, &world.outside)
-    }
-
-    fn settle(&self) -> Duration {
-        SETTLED
-    }
-}
-
-/// A machine is made and stays.
-struct Standing;
-
-impl Scenario for Standing {
-    type Outside = Site;
-
-    fn name(&self) -> &str {
-        "a machine that stays"
-    }
-
-    fn outside(&self, gate: &server::Gate, clock: &server::Clock) -> Site {
-        Site::new(clock, Some(gate.clone()))
-    }
-
-    async fn prepare(&self, world: &World<Site>) {
-        install(&world.server, &world.outside);
-        add(&world.server, dynamic(&world.outside, "m"));
-        add(&world.server, machine(&world.outside, "plain", "m5.large", json!({})));
-    }
-
-    async fn process(&self, world: Arc<World<Site>>, client: kube::Client) {
-        process(&world, client).await;
+        (self.act)(world, step)
     }
 
     fn invariant(&self, world: &World<Site>) -> Result<(), String> {
         world.outside.check(&[&world.server])?;
-        match (world.outside.ec2.hosts().len(), world.outside.ec2.instances().len()) {
-            (0..=1, 0..=2) => Ok(()),
-            many => Err(format!("{many:?} hosts and instances were made")),
-        }
+        (self.bound)(&world.outside)
     }
 
     fn ignored(&self) -> Vec<String> {
-        ignored()
+        // Events are told once and may be lost with the process; nothing depends on them.
+        vec![EVENTS.to_owned(), "leases.coordination.k8s.io".to_owned()]
     }
 
     fn picture(&self, world: &World<Site>) -> Value {
-        settled(&world.server, &world.outside)
+        let hosts = self.counts_hosts.then(|| world.outside.ec2.hosts().len());
+        json!({"now": settled(&world.server, &world.outside), "hosts there ever were": hosts})
     }
 
     fn settle(&self) -> Duration {
@@ -134,31 +86,43 @@ impl Scenario for Standing {
     }
 }
 
+/// A machine is made, and deleted.
+const LIFE: Story = Story {
+    name: "life of a machine",
+    prepare: |server, site| add(server, dynamic(site, "m")),
+    act: |world, step| {
+        if step == 0 {
+            world.server.delete(MACHINES, NS, "m");
+        }
+        step == 0
+    },
+    bound: |_| Ok(()),
+    counts_hosts: false,
+};
+
+/// A machine is made and stays.
+const STANDING: Story = Story {
+    name: "a machine that stays",
+    prepare: |server, site| {
+        add(server, dynamic(site, "m"));
+        add(server, machine(site, "plain", "m5.large", json!({})));
+    },
+    act: |_, _| false,
+    bound: |site| match (site.ec2.hosts().len(), site.ec2.instances().len()) {
+        (0..=1, 0..=2) => Ok(()),
+        many => Err(format!("{many:?} hosts and instances were made")),
+    },
+    counts_hosts: false,
+};
+
 /// A machine whose host fails under it, so that EC2 moves the instance to another one; then it is deleted.
-struct Replaced;
-
-impl Scenario for Replaced {
-    type Outside = Site;
-
-    fn name(&self) -> &str {
-        "a machine whose host is replaced"
-    }
-
-    fn outside(&self, gate: &server::Gate, clock: &server::Clock) -> Site {
-        Site::new(clock, Some(gate.clone()))
-    }
-
-    async fn prepare(&self, world: &World<Site>) {
-        install(&world.server, &world.outside);
+const REPLACED: Story = Story {
+    name: "a machine whose host is replaced",
+    prepare: |server, site| {
         let wish = json!({"dynamicHostAllocation": {"hostRecovery": "on"}});
-        add(&world.server, machine(&world.outside, "m", "m5.large", wish));
-    }
-
-    async fn process(&self, world: Arc<World<Site>>, client: kube::Client) {
-        process(&world, client).await;
-    }
-
-    async fn act(&self, world: &World<Site>, step: usize) -> bool {
+        add(server, machine(site, "m", "m5.large", wish));
+    },
+    act: |world, step| {
         let site = &world.outside;
         match step {
             0 => {
@@ -169,33 +133,17 @@ impl Scenario for Replaced {
             _ => return false,
         }
         true
-    }
-
-    fn invariant(&self, world: &World<Site>) -> Result<(), String> {
-        world.outside.check(&[&world.server])?;
-        match world.outside.ec2.instances().len() {
-            0..=1 => Ok(()),
-            many => Err(format!("{many} instances were launched")),
-        }
-    }
-
-    fn ignored(&self) -> Vec<String> {
-        ignored()
-    }
-
-    fn picture(&self, world: &World<Site>) -> Value {
-        let hosts = world.outside.ec2.hosts().len();
-        json!({"now": settled(&world.server, &world.outside), "hosts there ever were": hosts})
-    }
-
-    fn settle(&self) -> Duration {
-        SETTLED
-    }
-}
+    },
+    bound: |site| match site.ec2.instances().len() {
+        0..=1 => Ok(()),
+        many => Err(format!("{many} instances were launched")),
+    },
+    counts_hosts: true,
+};
 
 #[test]
 fn stopped_at_every_effect_no_host_is_lost() {
-    let report = sweep::crash_sweep(&Life);
+    let report = sweep::crash_sweep(&LIFE);
     report.assert_passed();
     assert!(report.effects.len() >= 12, "too little happened: {:?}", report.effects);
     let what = |word: &str| report.effects.iter().any(|effect| effect.what.contains(word));
@@ -206,34 +154,34 @@ fn stopped_at_every_effect_no_host_is_lost() {
 
 #[test]
 fn stopped_at_every_effect_a_machine_that_stays_has_one_host_and_one_instance() {
-    sweep::crash_sweep(&Standing).assert_passed();
+    sweep::crash_sweep(&STANDING).assert_passed();
 }
 
 #[test]
 fn stopped_at_every_effect_a_host_that_is_replaced_is_followed_and_none_is_lost() {
-    let report = sweep::crash_sweep(&Replaced);
+    let report = sweep::crash_sweep(&REPLACED);
     report.assert_passed();
     assert!(report.effects.len() >= 14, "too little happened: {:?}", report.effects);
 }
 
 #[test]
 fn started_on_any_older_cache_no_host_is_lost() {
-    sweep::stale_sweep(&Life).assert_passed();
+    sweep::stale_sweep(&LIFE).assert_passed();
 }
 
 #[test]
 fn robbed_of_any_event_no_host_is_lost() {
-    sweep::missed_event_sweep(&Life).assert_passed();
+    sweep::missed_event_sweep(&LIFE).assert_passed();
 }
 
 #[test]
 fn deleted_after_any_effect_no_host_is_lost() {
-    sweep::early_act_sweep(&Life).assert_passed();
+    sweep::early_act_sweep(&LIFE).assert_passed();
 }
 
 #[test]
 fn under_random_schedules_no_host_is_lost() {
-    sweep::seeds(&Life, 0..40).assert_passed();
+    sweep::seeds(&LIFE, 0..40).assert_passed();
 }
 
 #[tokio::test(start_paused = true)]
