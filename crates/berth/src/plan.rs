@@ -1,18 +1,21 @@
-//! `berth plan`: what would be done for the clusters of files, told and not done; no server is asked.
+//! `berth plan`: what would be done for the clusters of files, told and not done. Without `--live` no server is asked.
+
+mod server;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ::clusters::admit::Terms;
 use ::clusters::change::{Action, Cause, Effect, Role, RoleChange};
-use ::clusters::plan::{Documents, Plan, plan};
+use ::clusters::plan::{Documents, Plan, Server, plan, plan_running};
 use ::clusters::render::Settings;
 use ::clusters::version::Newest;
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::OutputOptions;
+use crate::cli::{ClusterOptions, OutputOptions};
 use crate::explain::print;
 use crate::screen::{self, Screen};
 use crate::{Code, FAILED, Usage};
@@ -33,8 +36,13 @@ pub struct PlanOptions {
     /// File with the same objects as they are now, to see what the change does; repeatable
     #[arg(long, value_name = "FILE")]
     pub old: Vec<PathBuf>,
+    /// Compare with the clusters as they run: what is not in the files is read from the server, and nothing is written
+    #[arg(long, conflicts_with = "old")]
+    pub live: bool,
     #[command(flatten)]
     pub output: OutputOptions,
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
     /// Newest version of Kubernetes that is admitted, such as 1.31, or auto
     #[arg(long, value_name = "VERSION", default_value = "auto", value_parser = newest, help_heading = "As the operator runs")]
     pub cloudstack_max_kubernetes_version: Newest,
@@ -47,6 +55,9 @@ pub struct PlanOptions {
     /// Registry that a mirror without namespaces stands in for
     #[arg(long, value_name = "HOST", default_value = "public.ecr.aws", help_heading = "As the operator runs")]
     pub core_registry: String,
+    /// Namespace of bundles and every generated object
+    #[arg(long, value_name = "NAME", default_value = api::names::clusters::SYSTEM_NAMESPACE, help_heading = "As the operator runs")]
+    pub system_namespace: String,
 }
 
 /// On or off.
@@ -74,15 +85,30 @@ pub fn plan_files(options: &PlanOptions) -> anyhow::Result<()> {
     let settings = Settings {
         kube_vip: options.kube_vip_default == Switch::On,
         core_registry: options.core_registry.clone(),
-        ..Settings::default()
+        system_namespace: options.system_namespace.clone(),
     };
-    let plans = plan(&new, old.as_ref(), &terms, &settings);
+    let plans = if options.live {
+        plan_running(&new, &running(options)?, &terms, &settings)
+    } else {
+        plan(&new, old.as_ref(), &terms, &settings)
+    };
     if plans.is_empty() {
-        let text = "--file: the files hold no workload Cluster of the group anywhere.eks.amazonaws.com";
-        return Err(Usage(text.to_owned()).into());
+        let what = "workload Cluster of the group anywhere.eks.amazonaws.com";
+        let refers = if options.live { ", and none on the server refers to what they hold" } else { "" };
+        return Err(Usage(format!("--file: the files hold no {what}{refers}")).into());
     }
     print(options.output.output, "PlanList", &Plans { items: &plans }, |screen| plans_screen(screen, &plans))?;
     if plans.iter().any(|plan| !plan.faults.is_empty()) { Err(Code(FAILED).into()) } else { Ok(()) }
+}
+
+/// What the server holds; files alone need none, and no runtime.
+fn running(options: &PlanOptions) -> anyhow::Result<Server> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(async {
+        let agent = concat!("berth-plan/", env!("CARGO_PKG_VERSION"));
+        let client = crate::connect(&options.cluster, agent).await?;
+        server::read(&client, &options.system_namespace).await
+    })
 }
 
 #[derive(Serialize)]

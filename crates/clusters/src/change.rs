@@ -156,7 +156,8 @@ pub fn roles(old: Option<&Rendered>, new: &Rendered) -> Vec<RoleChange> {
     all
 }
 
-fn change(role: Role, old: Option<&Value>, because: Vec<Cause>, new: &Value) -> RoleChange {
+/// What happens to the machines of a role, from who asks for them before and after and why they are replaced.
+pub(crate) fn change(role: Role, old: Option<&Value>, because: Vec<Cause>, new: &Value) -> RoleChange {
     let (before, after) = (old.and_then(replicas), replicas(new));
     let effect = if old.is_none() {
         Effect::Create

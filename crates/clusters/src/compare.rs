@@ -4,33 +4,50 @@
 //! is wanted is there, and whether something that we applied once is wanted no longer; the latter the server notes in the
 //! managed fields of the object.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use api::names::clusters::FIELD_MANAGER;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::change::Difference;
+
+/// What was found to differ, by path.
+type Found = BTreeMap<String, Difference>;
 
 /// The paths in which applying `wanted` would change `stored`; none when it is as wanted.
 #[must_use]
 pub fn changes(wanted: &Value, stored: &Value) -> Vec<String> {
-    let mut paths = BTreeSet::new();
+    differences(wanted, stored).into_iter().map(|difference| difference.path).collect()
+}
+
+/// The same with what is stored and what is wanted there.
+#[must_use]
+pub fn differences(wanted: &Value, stored: &Value) -> Vec<Difference> {
+    let mut found = Found::new();
     for part in ["labels", "annotations"] {
         let at = format!("/metadata/{part}");
         if let Some(wanted) = wanted.pointer(&at) {
-            missing(&format!("metadata.{part}"), wanted, stored.pointer(&at), &mut paths);
+            missing(&format!("metadata.{part}"), wanted, stored.pointer(&at), &mut found);
         }
     }
     if let Some(wanted) = wanted.get("spec") {
-        missing("spec", wanted, stored.get("spec"), &mut paths);
+        missing("spec", wanted, stored.get("spec"), &mut found);
     }
     for owned in owned_fields(stored) {
         for part in ["f:metadata", "f:spec"] {
             let name = part.trim_start_matches("f:");
             if let Some(fields) = owned.get(part) {
-                unwanted(name, fields, wanted.get(name), &mut paths);
+                unwanted(name, fields, wanted.get(name), stored.get(name), &mut found);
             }
         }
     }
-    paths.into_iter().collect()
+    found.into_values().collect()
+}
+
+fn note(path: String, stored: Option<&Value>, wanted: Option<&Value>, found: &mut Found) {
+    let held = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
+    let difference = Difference { path: path.clone(), old: held(stored), new: held(wanted) };
+    found.entry(path).or_insert(difference);
 }
 
 /// Whether we ever applied the object.
@@ -61,76 +78,73 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Items by the name that tells them apart, when each has one of its own.
-fn by_name(items: &[Value]) -> Option<std::collections::BTreeMap<&str, &Value>> {
-    let named: Option<std::collections::BTreeMap<&str, &Value>> =
+fn by_name(items: &[Value]) -> Option<BTreeMap<&str, &Value>> {
+    let named: Option<BTreeMap<&str, &Value>> =
         items.iter().map(|item| Some((item.get("name")?.as_str()?, item))).collect();
     named.filter(|named| named.len() == items.len())
 }
 
 /// What is wanted and is not there, or is otherwise.
-fn missing(path: &str, wanted: &Value, stored: Option<&Value>, paths: &mut BTreeSet<String>) {
+fn missing(path: &str, wanted: &Value, stored: Option<&Value>, found: &mut Found) {
     let Some(stored) = stored else {
         if !is_empty(wanted) {
-            paths.insert(path.to_owned());
+            note(path.to_owned(), None, Some(wanted), found);
         }
         return;
     };
     match (wanted, stored) {
         (Value::Object(wanted), Value::Object(stored)) => {
             for (name, value) in wanted {
-                missing(&format!("{path}.{name}"), value, stored.get(name), paths);
+                missing(&format!("{path}.{name}"), value, stored.get(name), found);
             }
         }
-        (Value::Array(wanted), Value::Array(stored)) => {
-            if wanted.len() != stored.len() {
-                paths.insert(path.to_owned());
-                return;
-            }
-            if let (Some(wanted), Some(stored)) = (by_name(wanted), by_name(stored)) {
-                for (name, value) in wanted {
-                    missing(&format!("{path}[{name}]"), value, stored.get(name).copied(), paths);
+        (Value::Array(items), Value::Array(held)) if items.len() == held.len() => {
+            if let (Some(items), Some(held)) = (by_name(items), by_name(held)) {
+                for (name, value) in items {
+                    missing(&format!("{path}[{name}]"), value, held.get(name).copied(), found);
                 }
                 return;
             }
-            for (number, (wanted, stored)) in wanted.iter().zip(stored).enumerate() {
-                missing(&format!("{path}[{number}]"), wanted, Some(stored), paths);
+            for (number, (item, held)) in items.iter().zip(held).enumerate() {
+                missing(&format!("{path}[{number}]"), item, Some(held), found);
             }
         }
         (wanted, stored) if wanted == stored || (is_empty(wanted) && is_empty(stored)) => {}
-        _ => {
-            paths.insert(path.to_owned());
-        }
+        _ => note(path.to_owned(), Some(stored), Some(wanted), found),
     }
 }
 
+/// The item of a list that has these values.
+fn item<'v>(list: Option<&'v Value>, keys: &Map<String, Value>) -> Option<&'v Value> {
+    let fits = |item: &&Value| keys.iter().all(|(key, value)| item.get(key) == Some(value));
+    list?.as_array()?.iter().find(fits)
+}
+
 /// What we applied once and want no longer.
-fn unwanted(path: &str, owned: &Value, wanted: Option<&Value>, paths: &mut BTreeSet<String>) {
+fn unwanted(path: &str, owned: &Value, wanted: Option<&Value>, stored: Option<&Value>, found: &mut Found) {
     let Some(fields) = owned.as_object() else { return };
     for (key, below) in fields {
         if let Some(name) = key.strip_prefix("f:") {
-            let inner = wanted.and_then(|wanted| wanted.get(name));
+            let (inner, held) = (wanted.and_then(|one| one.get(name)), stored.and_then(|one| one.get(name)));
             match inner {
-                None => {
-                    paths.insert(format!("{path}.{name}"));
-                }
-                Some(inner) => unwanted(&format!("{path}.{name}"), below, Some(inner), paths),
+                None => note(format!("{path}.{name}"), held, None, found),
+                Some(inner) => unwanted(&format!("{path}.{name}"), below, Some(inner), held, found),
             }
         } else if let Some(keys) = key.strip_prefix("k:") {
             let Ok(Value::Object(keys)) = serde_json::from_str::<Value>(keys) else { continue };
-            let items = wanted.and_then(Value::as_array);
-            let fits = |item: &&Value| keys.iter().all(|(key, value)| item.get(key) == Some(value));
-            match items.into_iter().flatten().find(fits) {
+            let (inner, held) = (item(wanted, &keys), item(stored, &keys));
+            match inner {
                 None => {
                     let told: Vec<String> = keys.values().map(Value::to_string).collect();
-                    paths.insert(format!("{path}[{}]", told.join(",")));
+                    note(format!("{path}[{}]", told.join(",")), held, None, found);
                 }
-                Some(item) => unwanted(path, below, Some(item), paths),
+                Some(inner) => unwanted(path, below, Some(inner), held, found),
             }
         } else if let Some(value) = key.strip_prefix("v:") {
             let Ok(value) = serde_json::from_str::<Value>(value) else { continue };
             let held = wanted.and_then(Value::as_array).is_some_and(|items| items.contains(&value));
             if !held {
-                paths.insert(format!("{path}[{value}]"));
+                note(format!("{path}[{value}]"), Some(&value), None, found);
             }
         }
     }
@@ -184,6 +198,9 @@ mod tests {
             "{found:?}"
         );
         assert!(found.contains(&"spec.args[\"x\"]".to_owned()), "{found:?}");
+        let values = differences(&fewer, &stored(json!({"f:spec": {"f:replicas": {}}})));
+        let replicas = values.iter().find(|difference| difference.path == "spec.replicas").unwrap();
+        assert_eq!((&replicas.old, &replicas.new), (&Some(json!(3)), &None));
         assert!(is_ours(&stored(json!({}))) && !is_ours(&json!({"metadata": {}})));
     }
 }

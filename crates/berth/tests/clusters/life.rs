@@ -29,6 +29,7 @@ fn a_cluster_lives_from_the_first_apply_to_the_last_machine() {
         as_written(world, &cluster).await;
         unchanged(world).await;
         told(world).await;
+        foretold(world);
         upgraded(world).await;
         grouped(world).await;
         world.delete(TEAM, CLUSTER).await;
@@ -165,6 +166,42 @@ async fn told(world: &World) {
     assert_eq!(document["items"][0]["name"], CLUSTER, "{document}");
 }
 
+/// The roles whose machines a plan says would be replaced.
+fn rolled(plan: &Value) -> Vec<String> {
+    assert_eq!(plan["faults"], json!([]), "{plan}");
+    let roles = plan["machines"].as_array().unwrap().iter().filter(|change| change["effect"] == "roll");
+    roles.map(|change| change["role"]["group"].as_str().unwrap_or("control plane").to_owned()).collect()
+}
+
+/// What a change would do is told by what runs, with everything that real webhooks filled in, and nothing is done.
+fn foretold(world: &World) {
+    let files: Vec<Value> = MANIFESTS.iter().flat_map(|file| world.example(file)).collect();
+    let changed = |pointer: &str, value: Value| {
+        let mut files = files.clone();
+        for file in &mut files {
+            let (parent, field) = pointer.rsplit_once('/').unwrap();
+            if let Some(parent) = file.pointer_mut(parent).and_then(Value::as_object_mut) {
+                parent.insert(field.to_owned(), value.clone());
+            }
+        }
+        files
+    };
+    let same = world.plan(&files);
+    assert_eq!(rolled(&same), Vec::<String>::new());
+    let moved = same["objects"].as_array().unwrap().iter().find(|object| object["action"] != "keep");
+    assert!(moved.is_none(), "nothing is changed, and {moved:?} would be");
+    let (plane, group) = ("/spec/controlPlaneConfiguration", "/spec/workerNodeGroupConfigurations/0");
+    for (pointer, value, wanted) in [
+        (format!("{group}/count"), json!(5), vec![]),
+        (format!("{group}/labels"), json!({"tier": "front"}), vec!["md-0"]),
+        (format!("{plane}/certSans"), json!(["prod.example"]), vec!["control plane"]),
+        ("/spec/computeOffering/name".to_owned(), json!("Large Instance"), vec!["control plane", "md-0"]),
+    ] {
+        assert_eq!(rolled(&world.plan(&changed(&pointer, value))), wanted, "{pointer}");
+    }
+    assert_eq!(rolled(&world.plan(&world.example("upgrade.yaml"))), ["control plane", "md-0"]);
+}
+
 /// One minor further: control plane, network plugin, workers, in this order.
 async fn upgraded(world: &World) {
     let before = world.virtual_machines(CLUSTER);
@@ -240,6 +277,25 @@ async fn grouped(world: &World) {
     assert!(before.is_subset(&ids(world)), "nothing is replaced to have more");
     let checks = world.generated("MachineHealthCheck");
     assert!(checks.get_opt("prod-batch-worker-unhealthy").await.unwrap().is_some());
+
+    // What changes two roles replaces the machines of both, as was told before, and none of the third.
+    let mut changed = world.example("groups.yaml");
+    changed[0]["spec"]["workerNodeGroupConfigurations"][1]["labels"] = json!({"tier": "batch"});
+    changed[0]["spec"]["controlPlaneConfiguration"]["certSans"] = json!(["prod.example"]);
+    assert_eq!(rolled(&world.plan(&changed)), ["control plane", "batch"]);
+    let machines = world.virtual_machines(CLUSTER).into_iter();
+    let (kept, old): (Vec<_>, Vec<_>) = machines.partition(|machine| machine.name.starts_with("prod-md-0-"));
+    assert_eq!((kept.len(), old.len()), (3, 2));
+    world.apply_all(&changed).await;
+    world
+        .within(LATER, "two machines are replaced", async || {
+            let now = ids(world);
+            (now.len() == 5 && old.iter().all(|machine| !now.contains(&machine.id))).then_some(())
+        })
+        .await;
+    world.settled(TEAM, CLUSTER).await;
+    let now = ids(world);
+    assert!(now.len() == 5 && kept.iter().all(|machine| now.contains(&machine.id)), "no other machine is replaced");
 
     world.apply_all(&world.example("upgrade.yaml")).await;
     let groups = world.generated("MachineDeployment");

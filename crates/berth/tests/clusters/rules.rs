@@ -45,6 +45,13 @@ fn mistakes_are_refused_with_their_fields() {
         for words in ["must be odd with stacked etcd", "overlaps"] {
             assert!(said.contains(words), "no {words} in {said}");
         }
+        // What is not built is refused by its field.
+        let mut etcd = cluster.clone();
+        let machines = cluster["spec"]["controlPlaneConfiguration"]["machineGroupRef"].clone();
+        etcd["spec"]["externalEtcdConfiguration"] = json!({"count": 3, "machineGroupRef": machines});
+        let said = refusal(world, &etcd).await;
+        let words = "spec.externalEtcdConfiguration: external etcd is not available on this management cluster";
+        assert!(said.contains(words), "no {words} in {said}");
         let mut own = cluster.clone();
         own["spec"]["managementCluster"]["name"] = json!("rules");
         let said = refusal(world, &own).await;

@@ -265,10 +265,28 @@ impl World {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// Berth still runs, and was refused nothing.
+    /// What `berth plan --live` tells of the one cluster that these objects change.
+    pub fn plan(&self, objects: &[Value]) -> Value {
+        let file = self.plane.dir().join("plan.yaml");
+        let text: Vec<String> = objects.iter().map(|object| format!("---\n{object}\n")).collect();
+        std::fs::write(&file, text.concat()).expect("written");
+        let told = self.told(&["plan", "--live", "-o", "json", "-f", file.to_str().expect("UTF-8")]);
+        let document: Value = serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {told}"));
+        assert_eq!(document["items"].as_array().map(Vec::len), Some(1), "{document}");
+        document["items"][0].clone()
+    }
+
+    /// Berth still runs, was refused nothing, and told no secret.
     pub fn judge(&self) {
         let mut berth = self.berth.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(berth.failure().is_none(), "Berth has ended:\n{}", berth.log_tail());
+        let log = std::fs::read_to_string(&self.log).expect("the log is read");
+        assert!(log.contains("clusters"), "the log says something: {log}");
+        let keys = [self.acs.secret_key.as_str(), "a-canary", "-of-the-user", "client-key-data", "signature="];
+        for key in keys {
+            let told = log.lines().find(|line| line.contains(key));
+            assert!(told.is_none(), "the log holds {key:?}: {told:?}");
+        }
         let refused: Vec<String> = requests(&self.plane.dir().join("audit.log"))
             .into_iter()
             .filter(|request| request.agent.starts_with("berth/") && matches!(request.code, 401 | 403))

@@ -36,7 +36,7 @@ fn decode<T: DeserializeOwned + Default>(part: Value) -> (T, Option<Box<str>>) {
 
 /// A status, part by part: one that cannot be read must not empty those that can, for by them a cluster is known to be
 /// carried out.
-fn read_status(status: Value) -> own::ClusterStatus {
+pub(crate) fn read_status(status: Value) -> own::ClusterStatus {
     let Value::Object(parts) = status else { return own::ClusterStatus::default() };
     let whole = |value: &Value| serde_json::from_value::<own::ClusterStatus>(value.clone());
     if let Ok(status) = whole(&Value::Object(parts.clone())) {

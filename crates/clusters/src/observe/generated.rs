@@ -315,7 +315,8 @@ impl<C: Clouds> Keeper<C> {
     }
 }
 
-fn runs_kube_vip(plane: &Value) -> bool {
+/// Whether kube-vip holds the endpoint of a control plane as it runs.
+pub fn runs_kube_vip(plane: &Value) -> bool {
     let files = plane.pointer("/spec/kubeadmConfigSpec/files").and_then(Value::as_array);
     files.into_iter().flatten().any(|file| word(file, "/path").ends_with("/kube-vip.yaml"))
 }

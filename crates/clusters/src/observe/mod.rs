@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use kit::feed::{Seen, Version};
 use kube::Api;
 
-pub(crate) use generated::kind_of;
+pub(crate) use generated::{kind_of, runs_kube_vip};
 
 use crate::acs::Clouds;
 use crate::decide::{Need, think};

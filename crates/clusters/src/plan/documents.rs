@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::admit::{default_cluster, default_datacenter};
+use crate::facts::read_status;
 
 /// The objects of files that say something about clusters, with their defaults.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,8 @@ pub struct Documents {
     pub bundles: Vec<Bundles>,
     /// Releases.
     pub releases: Vec<EKSARelease>,
+    /// Whether what a server holds is among them.
+    served: bool,
 }
 
 /// Why a file cannot be read.
@@ -71,7 +74,41 @@ impl Documents {
         Ok(())
     }
 
-    fn add(&mut self, number: usize, document: Value) -> Result<(), ReadError> {
+    /// Adds an object as a server holds it; other kinds are passed over.
+    ///
+    /// # Errors
+    /// What is wrong with it when it does not have the form of its kind.
+    pub fn take(&mut self, object: Value) -> Result<(), String> {
+        self.add(1, object).map_err(|error| match error {
+            ReadError::Yaml(problem) | ReadError::Object { problem, .. } => problem,
+        })
+    }
+
+    /// These objects, and of a server's those that are not among them.
+    pub(super) fn over(&self, server: &Self) -> Self {
+        // The first of a name is the one that is found.
+        let mut all = Self { served: true, ..self.clone() };
+        all.clusters.extend(server.clusters.iter().cloned());
+        all.datacenters.extend(server.datacenters.iter().cloned());
+        all.machines.extend(server.machines.iter().cloned());
+        all.oidcs.extend(server.oidcs.iter().cloned());
+        all.bundles.extend(server.bundles.iter().cloned());
+        all.releases.extend(server.releases.iter().cloned());
+        all
+    }
+
+    /// Whether what a server holds is among them.
+    pub(super) fn is_served(&self) -> bool {
+        self.served
+    }
+
+    /// What is said of an object that is not among them.
+    pub(super) fn missing(&self, kind: &str, name: &str) -> String {
+        let place = if self.served { "neither in the files nor on the server" } else { "not in the files" };
+        format!("{kind} {name} is {place}")
+    }
+
+    fn add(&mut self, number: usize, mut document: Value) -> Result<(), ReadError> {
         let word = |at: &str| document.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let group = word("/apiVersion");
         if group.split('/').next() != Some(GROUP) {
@@ -79,9 +116,12 @@ impl Documents {
         }
         let (kind, name) = (word("/kind"), word("/metadata/name"));
         let bad = |problem: String| ReadError::Object { number, kind: kind.clone(), name, problem };
+        // Whatever others wrote into it, a status keeps nobody from reading the rest.
+        let status = document.as_object_mut().and_then(|fields| fields.remove("status"));
         match kind.as_str() {
             "Cluster" => {
                 let mut cluster: Cluster = decode(document).map_err(bad)?;
+                cluster.status = status.map(read_status);
                 default_cluster(&mut cluster.spec);
                 self.clusters.push(cluster);
             }
@@ -101,6 +141,15 @@ impl Documents {
 
     pub(super) fn cluster(&self, namespace: &str, name: &str) -> Option<&Cluster> {
         self.clusters.iter().find(|object| is(&object.metadata, namespace, name))
+    }
+
+    /// A managing cluster: beside the cluster, or the only one of its name.
+    pub(super) fn manager(&self, namespace: &str, name: &str) -> Option<&Cluster> {
+        let mut named = self.clusters.iter().filter(|object| self::name(&object.metadata) == name);
+        let first = named.next()?;
+        let place = self::namespace(&first.metadata);
+        let only = named.all(|other| self::namespace(&other.metadata) == place);
+        self.cluster(namespace, name).or(only.then_some(first))
     }
 
     pub(super) fn datacenter(&self, namespace: &str, name: &str) -> Option<&CloudStackDatacenterConfig> {

@@ -1,12 +1,15 @@
-//! What would be done for clusters in files, without a server: faults, objects, and the machines that would be replaced.
+//! What would be done for clusters in files: faults, objects, and the machines that would be replaced. Files are compared
+//! with other files, or with what a server holds.
 
 mod documents;
+mod running;
 
-use api::own::anywhere::{CloudStackMachineConfig, Cluster};
+use api::own::anywhere::{Bundles, CloudStackMachineConfig, Cluster};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 pub use documents::{Documents, ReadError};
+pub use running::{Server, plan_running};
 
 use crate::admit::{self, Judgement, Terms};
 use crate::bundle::{self, Shelf};
@@ -57,16 +60,7 @@ pub fn plan(new: &Documents, old: Option<&Documents>, terms: &Terms, settings: &
 fn one(cluster: &Cluster, new: &Documents, old: Option<&Documents>, terms: &Terms, settings: &Settings) -> Plan {
     let key = (documents::namespace(&cluster.metadata), documents::name(&cluster.metadata));
     let before = old.and_then(|old| old.cluster(key.0, key.1));
-    let mut plan = Plan {
-        namespace: key.0.to_owned(),
-        name: key.1.to_owned(),
-        kubernetes_version: cluster.spec.kubernetes_version.clone(),
-        bundles: None,
-        faults: Vec::new(),
-        warnings: Vec::new(),
-        objects: Vec::new(),
-        machines: Vec::new(),
-    };
+    let mut plan = Plan::of(cluster);
     let judged = admit::judge_cluster(cluster, before, terms);
     plan.take("Cluster", key.1, judged);
     judge_parts(&mut plan, cluster, new, old);
@@ -86,6 +80,20 @@ fn one(cluster: &Cluster, new: &Documents, old: Option<&Documents>, terms: &Term
 }
 
 impl Plan {
+    /// Nothing is planned yet.
+    fn of(cluster: &Cluster) -> Self {
+        Self {
+            namespace: documents::namespace(&cluster.metadata).to_owned(),
+            name: documents::name(&cluster.metadata).to_owned(),
+            kubernetes_version: cluster.spec.kubernetes_version.clone(),
+            bundles: None,
+            faults: Vec::new(),
+            warnings: Vec::new(),
+            objects: Vec::new(),
+            machines: Vec::new(),
+        }
+    }
+
     fn fault(&mut self, kind: &str, name: &str, message: String) {
         let fault = Fault { kind: kind.to_owned(), name: name.to_owned(), message };
         if !self.faults.contains(&fault) {
@@ -105,14 +113,15 @@ impl Plan {
 /// Judges what the cluster refers to.
 fn judge_parts(plan: &mut Plan, cluster: &Cluster, new: &Documents, old: Option<&Documents>) {
     let namespace = plan.namespace.clone();
-    let wanted = cluster.spec.datacenter_ref.clone().unwrap_or_default().name;
+    let wanted = datacenter_name(cluster);
     match new.datacenter(&namespace, &wanted) {
         Some(datacenter) => {
             let before = old.and_then(|old| old.datacenter(&namespace, &wanted));
             plan.take("CloudStackDatacenterConfig", &wanted, admit::judge_datacenter(datacenter, before));
         }
         None => {
-            plan.fault("Cluster", documents::name(&cluster.metadata), missing("CloudStackDatacenterConfig", &wanted))
+            let message = new.missing("CloudStackDatacenterConfig", &wanted);
+            plan.fault("Cluster", documents::name(&cluster.metadata), message);
         }
     }
     for name in machine_names(cluster) {
@@ -123,8 +132,14 @@ fn judge_parts(plan: &mut Plan, cluster: &Cluster, new: &Documents, old: Option<
     }
 }
 
-fn missing(kind: &str, name: &str) -> String {
-    format!("{kind} {name} is not in the files")
+fn datacenter_name(cluster: &Cluster) -> String {
+    cluster.spec.datacenter_ref.clone().unwrap_or_default().name
+}
+
+/// The issuer of tokens that the cluster refers to.
+fn oidc_name(cluster: &Cluster) -> Option<&str> {
+    let found = cluster.spec.identity_provider_refs.iter().find(|reference| reference.kind == "OIDCConfig");
+    found.map(|reference| reference.name.as_str())
 }
 
 fn machine_names(cluster: &Cluster) -> Vec<String> {
@@ -137,17 +152,15 @@ fn machine_names(cluster: &Cluster) -> Vec<String> {
     names
 }
 
-fn found<'d>(cluster: &Cluster, all: &'d Documents) -> Result<&'d api::own::anywhere::Bundles, String> {
+fn found<'d>(cluster: &Cluster, all: &'d Documents) -> Result<&'d Bundles, String> {
     let manager = cluster.spec.management_cluster.clone().unwrap_or_default().name;
-    let namespace = documents::namespace(&cluster.metadata);
-    let management = all.cluster(namespace, &manager);
+    let management = all.manager(documents::namespace(&cluster.metadata), &manager);
     let shelf = Shelf { management, releases: &all.releases, bundles: &all.bundles };
     let found = bundle::find(cluster, &shelf).map_err(|error| error.to_string());
-    // In files the one bundle that is there is meant, when nothing says otherwise.
+    // In files the one bundle that is there is meant, when nothing says otherwise; a server holds everything.
+    let silent = cluster.spec.eksa_version.is_empty() && cluster.spec.bundles_ref.is_none() && !all.is_served();
     match (found, all.bundles.as_slice(), management) {
-        (Err(_), [only], None) if cluster.spec.eksa_version.is_empty() && cluster.spec.bundles_ref.is_none() => {
-            Ok(only)
-        }
+        (Err(_), [only], None) if silent => Ok(only),
         (found, ..) => found,
     }
 }
@@ -157,17 +170,26 @@ fn found<'d>(cluster: &Cluster, all: &'d Documents) -> Result<&'d api::own::anyw
 /// # Errors
 /// When no bundle is found for it, or something it refers to is not in the files.
 pub fn rendered(cluster: &Cluster, all: &Documents, settings: &Settings, live: &Live) -> Result<Rendered, String> {
-    let bundles = found(cluster, all)?;
+    rendered_with(cluster, all, found(cluster, all)?, settings, live)
+}
+
+/// Renders a cluster with the images of a bundle.
+fn rendered_with(
+    cluster: &Cluster,
+    all: &Documents,
+    bundles: &Bundles,
+    settings: &Settings,
+    live: &Live,
+) -> Result<Rendered, String> {
     let namespace = documents::namespace(&cluster.metadata);
-    let wanted = cluster.spec.datacenter_ref.clone().unwrap_or_default().name;
+    let wanted = datacenter_name(cluster);
     let datacenter =
-        all.datacenter(namespace, &wanted).ok_or_else(|| missing("CloudStackDatacenterConfig", &wanted))?;
+        all.datacenter(namespace, &wanted).ok_or_else(|| all.missing("CloudStackDatacenterConfig", &wanted))?;
     let machines: BTreeMap<String, CloudStackMachineConfig> = machine_names(cluster)
         .into_iter()
         .filter_map(|name| Some((name.clone(), all.machine(namespace, &name)?.clone())))
         .collect();
-    let oidc = cluster.spec.identity_provider_refs.iter().find(|reference| reference.kind == "OIDCConfig");
-    let oidc = oidc.and_then(|reference| all.oidc(namespace, &reference.name));
+    let oidc = oidc_name(cluster).and_then(|name| all.oidc(namespace, name));
     let inputs = Inputs { cluster, datacenter, machines: &machines, oidc, bundles, settings };
     render(REVISION, &inputs, live).map_err(|error| error.to_string())
 }

@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
 
-use clusters::change::{Action, Effect, Role, objects, roles};
-use clusters::plan::{Documents, live};
-use clusters::render::{Live, Rendered};
+use clusters::admit::Terms;
+use clusters::change::{Action, Effect, ObjectChange, Role, RoleChange, objects, roles};
+use clusters::plan::{Documents, Plan, Server, live, plan_running};
+use clusters::render::{Live, Rendered, Settings};
 use serde_json::{Value, json};
 
 use crate::support::{documents, rendered};
@@ -17,12 +18,40 @@ fn role_name(role: &Role) -> String {
 }
 
 fn change(edit: impl FnOnce(&mut Documents)) -> (Rendered, Rendered) {
-    let before = documents("groups");
-    let mut after = before.clone();
+    let mut after = documents("groups");
     edit(&mut after);
-    let old = rendered(&before, &Live::default());
-    let new = rendered(&after, &live(&old));
+    changed(&after)
+}
+
+fn changed(after: &Documents) -> (Rendered, Rendered) {
+    let old = rendered(&documents("groups"), &Live::default());
+    let new = rendered(after, &live(&old));
     (old, new)
+}
+
+/// What is planned for files beside a server that holds what was written and rendered before, with what it fills in.
+fn beside(old: &Rendered, files: &Documents) -> Plan {
+    let mut server = Server::default();
+    server.documents = documents("groups");
+    let manager = json!({"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "mgmt", "namespace": "team-a"}, "spec": {"kubernetesVersion": "1.31"}});
+    server.documents.take(manager).unwrap();
+    for object in old.objects() {
+        let mut object = object.clone();
+        if !object["kind"].as_str().unwrap().ends_with("Template") {
+            object["spec"]["filledIn"] = json!("by the server");
+            object["status"] = json!({"observedGeneration": 1});
+        }
+        server.add(object);
+    }
+    let terms = Terms { extra_args: true, ..Terms::default() };
+    let [plan] = plan_running(files, &server, &terms, &Settings::default()).try_into().unwrap();
+    plan
+}
+
+fn rolled(changes: &[RoleChange]) -> Vec<String> {
+    let rolled = changes.iter().filter(|change| change.effect == Effect::Roll);
+    rolled.map(|change| role_name(&change.role)).collect()
 }
 
 /// Sets fields of a Cluster, as a merge.
@@ -158,18 +187,21 @@ fn a_change_replaces_the_machines_it_must_and_no_others() {
         ("endpoint with its usual port", plane(json!({"endpoint": {"host": "api.prod.example"}})), vec![]),
     ];
     for (name, edit, wanted) in rows {
-        let (old, new) = change(edit);
-        let changed = roles(Some(&old), &new);
-        let rolled: Vec<String> = changed
-            .iter()
-            .filter(|change| change.effect == Effect::Roll)
-            .map(|change| role_name(&change.role))
-            .collect();
-        assert_eq!(rolled, wanted, "{name}");
-        for change in changed.iter().filter(|change| change.effect == Effect::Roll) {
+        let mut after = documents("groups");
+        edit(&mut after);
+        let (old, new) = changed(&after);
+        let found = roles(Some(&old), &new);
+        assert_eq!(rolled(&found), wanted, "{name}");
+        for change in found.iter().filter(|change| change.effect == Effect::Roll) {
             assert!(!change.because.is_empty(), "{name} does not say why");
         }
         no_template_is_updated(name, &old, &new);
+        // What runs is judged by itself and comes to the same.
+        let plan = beside(&old, &after);
+        assert_eq!(plan.faults, [], "{name}");
+        assert_eq!(rolled(&plan.machines), wanted, "{name}, as it runs");
+        let told: BTreeSet<String> = plan.objects.iter().filter_map(line).collect();
+        assert_eq!(told, actions(&old, &new), "{name}, as it runs");
     }
 }
 
@@ -194,8 +226,13 @@ fn no_template_is_updated(name: &str, old: &Rendered, new: &Rendered) {
 }
 
 fn actions(old: &Rendered, new: &Rendered) -> BTreeSet<String> {
-    let changed = objects(Some(old), new).into_iter().filter(|change| change.action != Action::Keep);
-    changed.map(|change| format!("{:?} {} {}", change.action, change.kind, hashless(&change.name))).collect()
+    objects(Some(old), new).iter().filter_map(line).collect()
+}
+
+/// What happens to an object, if something does.
+fn line(change: &ObjectChange) -> Option<String> {
+    let told = || format!("{:?} {} {}", change.action, change.kind, hashless(&change.name));
+    (change.action != Action::Keep).then(told)
 }
 
 /// A name without the digits of its content.
@@ -277,6 +314,30 @@ fn a_group_comes_with_its_objects_and_goes_with_all_of_them() {
     };
     assert_eq!(effect(&without, &with), Some(Effect::Create));
     assert_eq!(effect(&with, &without), Some(Effect::Remove));
+}
+
+/// Files may hold less than a cluster needs, and change clusters that are not in them.
+#[test]
+fn what_is_not_in_the_files_is_taken_from_the_server() {
+    let before = documents("groups");
+    let (old, _) = changed(&before);
+    let mut files = Documents::default();
+    files.machines = before.machines.iter().filter(|one| one.metadata.name.as_deref() == Some("cp")).cloned().collect();
+    let plan = beside(&old, &files);
+    assert_eq!((plan.name.as_str(), rolled(&plan.machines)), ("prod", Vec::new()));
+    assert!(plan.objects.iter().all(|change| change.action == Action::Keep), "{:?}", plan.objects);
+    files.machines[0].spec.compute_offering.name = "huge".into();
+    let plan = beside(&old, &files);
+    assert_eq!(rolled(&plan.machines), [PLANE]);
+    let because: Vec<String> = plan.machines[0].because.iter().map(|cause| cause.difference.path.clone()).collect();
+    assert_eq!(because, ["spec.template.spec.offering.name"]);
+    // What admission would refuse is refused here, by what is stored.
+    let mut files = Documents::default();
+    files.clusters.push(before.clusters[0].clone());
+    files.clusters[0].spec.datacenter_ref.as_mut().unwrap().name = "other".into();
+    let told: Vec<String> = beside(&old, &files).faults.into_iter().map(|fault| fault.message).collect();
+    let missing = "CloudStackDatacenterConfig other is neither in the files nor on the server";
+    assert_eq!(told, ["spec.datacenterRef: immutable", missing]);
 }
 
 /// Going back finds the first template again, even while the second is still there.
