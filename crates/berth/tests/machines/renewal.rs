@@ -42,6 +42,11 @@ impl<'w> Fleet<'w> {
         let reference = json!({"apiGroup": INFRASTRUCTURE, "kind": "Metal3Cluster", "name": name});
         let cluster = json!({"spec": {"controlPlaneEndpoint": endpoint, "infrastructureRef": reference}});
         fleet.core("Cluster", name, cluster).await;
+        let names = json!({"indexes": [{"key": "index", "prefix": "node-"}],
+            "objectNames": [{"key": "host", "object": "baremetalhost"}]});
+        let links = json!({"ethernets": [{"type": "phy", "id": "lan", "macAddress": {"fromHostInterface": "eth0"}}]});
+        let data = json!({"spec": {"clusterName": name, "metaData": names, "networkData": {"links": links}}});
+        fleet.infrastructure("Metal3DataTemplate", GROUP, data).await;
         world.controlled(name, name).await;
         fleet
     }
@@ -65,8 +70,8 @@ impl<'w> Fleet<'w> {
     async fn template(&self, name: &str) {
         let image =
             json!({"url": format!("https://images.example/{name}.qcow2"), "checksum": "abc", "checksumType": "sha256"});
-        let machine =
-            json!({"kind": "baremetal", "hostSelector": {"matchLabels": {"size": self.size}}, "image": image});
+        let machine = json!({"kind": "baremetal", "hostSelector": {"matchLabels": {"size": self.size}}, "image": image,
+                "dataTemplate": {"name": GROUP}});
         let spec = json!({"spec": {"nodeReuse": true, "template": {"spec": machine}}});
         self.infrastructure("Metal3MachineTemplate", name, spec).await;
     }
@@ -108,6 +113,16 @@ fn writes(metal: &Arc<Machines>, host: &str) -> usize {
     metal.changes().iter().filter(|change| change.namespace == METAL && change.name == host).count()
 }
 
+/// The host was given all three documents: what the machine starts with, and what was rendered for this very host.
+fn told(world: &World, claim: &DynamicObject, host: &str) {
+    let disk = world.metal.disk(METAL, host).expect("something runs on it");
+    let (user, meta, network) = (disk.user_data, disk.meta_data.unwrap_or_default(), disk.network_data);
+    assert_eq!(user.as_deref(), Some("#cloud-config"));
+    assert!(meta.contains("node-") && meta.contains(host), "{meta}");
+    let mac = text(claim, "/status/nics/0/MAC");
+    assert!(!mac.is_empty() && network.as_ref().is_some_and(|data| data.contains(mac)), "{mac}: {network:?}");
+}
+
 #[test]
 fn an_upgrade_puts_the_new_machine_on_the_host_of_the_old_one() {
     run("an_upgrade_puts_the_new_machine_on_the_host_of_the_old_one", async |world| {
@@ -119,6 +134,7 @@ fn an_upgrade_puts_the_new_machine_on_the_host_of_the_old_one() {
         let (claim, host) = fleet.host(&old).await;
         assert_eq!(text(&claim, "/spec/nodeReuse"), "md-workers");
         assert!(names.contains(&host.as_str()), "{host}");
+        told(world, &claim, &host);
 
         // Any of four hosts would fit the next one.
         fleet.template("node-1-35").await;
@@ -135,6 +151,7 @@ fn an_upgrade_puts_the_new_machine_on_the_host_of_the_old_one() {
         assert_eq!(text(&claim, "/spec/image/url"), "https://images.example/node-1-35.qcow2");
         let disk = world.metal.disk(METAL, &host).expect("something runs on it");
         assert!(disk.contains("https://images.example/node-1-35.qcow2"), "{disk:?}");
+        told(world, &claim, &host);
         let used = |name: &&str| world.metal.disk(METAL, name).is_some() || writes(&world.metal, name) > 0;
         assert_eq!(
             names.iter().filter(|name| used(name)).collect::<Vec<_>>(),

@@ -2,16 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::ByteString;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
-use kube::discovery::ApiResource;
+use kube::discovery::{ApiResource, Discovery, Scope, verbs};
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 use sim::nodes::Nodes;
 use sim::plane;
 
 use crate::world::{CORE, INFRASTRUCTURE, METAL, World, run};
+
+/// What opens the hosts.
+const PASSWORD: &str = "the-password-of-the-hosts";
 
 /// One tenant, with an account of its own.
 struct Tenant {
@@ -87,10 +91,58 @@ impl Tenant {
     }
 }
 
+/// Everything that is in a namespace, of whatever kind: no role that ends there can show more.
+async fn everything(world: &World, namespace: &str) -> Vec<(String, String)> {
+    let found = Discovery::new(world.client.clone()).run().await.expect("the kinds");
+    let mut all = Vec::new();
+    for (resource, capabilities) in found.groups().flat_map(|group| group.recommended_resources()) {
+        if capabilities.scope != Scope::Namespaced || !capabilities.supports_operation(verbs::LIST) {
+            continue;
+        }
+        let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), namespace, &resource);
+        let list = api.list(&ListParams::default()).await.unwrap_or_else(|error| panic!("{}: {error}", resource.kind));
+        let named =
+            |object: &DynamicObject| (format!("{} {}", resource.kind, object.name_any()), json!(object).to_string());
+        all.extend(list.items.iter().map(named));
+    }
+    all
+}
+
+/// A text as it stands in a Secret.
+fn stored(text: &str) -> String {
+    let text = serde_json::to_value(ByteString(text.as_bytes().to_vec())).expect("a text");
+    text.as_str().unwrap_or_default().to_owned()
+}
+
+/// No object of one namespace tells of the other tenant, of its host or its data, or of how hosts are reached.
+async fn separate(world: &World, own: &str, other: &str) {
+    let claims = world.list("metal3.io", "HostClaim", other).await;
+    let hosts = claims.iter().filter_map(|claim| claim.data.pointer("/status/bareMetalHost/name")?.as_str());
+    let mut secrets: Vec<String> = hosts.map(str::to_owned).collect();
+    assert_eq!(secrets.len(), 1, "{other} has a host: {claims:?}");
+    secrets.extend([other.to_owned(), stored(&format!("data-of-{other}")), "redfish".to_owned(), "-bmc".to_owned()]);
+    secrets.extend([PASSWORD.to_owned(), stored(PASSWORD)]);
+    let all = everything(world, own).await;
+    let mine = stored(&format!("data-of-{own}"));
+    assert!(all.iter().any(|(_, text)| text.contains(&mine)), "its own data is there");
+    for kind in ["Metal3Machine ", "HostClaim ", "Machine "] {
+        assert!(all.iter().any(|(name, _)| name.starts_with(kind)), "{kind}is there");
+    }
+    for (name, text) in &all {
+        let told = secrets.iter().find(|secret| text.contains(secret.as_str()));
+        assert_eq!(told, None, "{name} of {own} tells too much: {text}");
+    }
+}
+
 #[test]
 fn tenants_build_clusters_with_their_own_rights_and_see_nothing_of_each_other() {
     run("tenants_build_clusters_with_their_own_rights_and_see_nothing_of_each_other", async |world| {
         world.hosts(&["small-1", "small-2"], "small").await;
+        for name in ["small-1-bmc", "small-2-bmc"] {
+            let data = json!({"username": "admin", "password": PASSWORD});
+            let meta = json!({"name": name, "namespace": METAL});
+            world.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data})).await;
+        }
         let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy",
             "metadata": {"name": "tenants", "namespace": METAL},
             "spec": {"hostClaimNamespaces": {"names": ["team-red", "team-blue"]}, "hostSelector": {"matchLabels": {"size": "small"}}}});
@@ -127,6 +179,9 @@ fn tenants_build_clusters_with_their_own_rights_and_see_nothing_of_each_other() 
             let asked = world.ask(&["tree", &foreign, "-n", other], Some(&tenant.kubeconfig));
             assert_eq!(asked.status.code(), Some(1), "{}", String::from_utf8_lossy(&asked.stdout));
         }
+
+        separate(world, "team-red", "team-blue").await;
+        separate(world, "team-blue", "team-red").await;
 
         // The machine that waits says why, down to the hosts, without a word about who has them.
         let waiting = world

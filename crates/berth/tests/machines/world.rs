@@ -205,15 +205,18 @@ impl World {
         }
     }
 
-    /// What is left in the places where machines run: hosts with a consumer, dedicated hosts, instances, virtual machines.
+    /// What is left in the places where machines run: hosts with a consumer, disks that are not empty, dedicated hosts,
+    /// instances, virtual machines.
     pub async fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         let labels = ListParams::default().labels("size=large");
         let hosts = self.api("metal3.io", "BareMetalHost", METAL).list(&labels).await.map(|list| list.items);
         for host in hosts.unwrap_or_default() {
+            let name = host.metadata.name.unwrap_or_default();
             if host.data.pointer("/spec/consumerRef").is_some() || host.data.pointer("/spec/image").is_some() {
-                left.push(format!("host {}", host.metadata.name.unwrap_or_default()));
+                left.push(format!("host {name}"));
             }
+            left.extend(self.metal.disk(METAL, &name).map(|disk| format!("{disk:?} on host {name}")));
         }
         let paid = self.ec2.hosts().into_iter().filter(|host| !host.state.is_released());
         left.extend(paid.map(|host| format!("{host:?}")));
