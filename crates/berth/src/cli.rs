@@ -149,6 +149,12 @@ pub struct RunOptions {
     /// Objects worked on at once in each room
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Work")]
     pub workers: u16,
+    /// Requests per second that are sent to the API server at most, those of hooks first, watches not counted; 0 = no limit
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Work")]
+    pub kube_api_qps: u32,
+    /// Requests that --kube-api-qps lets through at once
+    #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Work")]
+    pub kube_api_burst: u32,
     /// How often everything is listed and looked at again without a reason, at least 1m; 0 = never
     #[arg(long, value_name = "DURATION", default_value = "10h", value_parser = duration, help_heading = "Work")]
     pub sync_period: Duration,

@@ -11,6 +11,7 @@ use kit::feed::Scope;
 use kit::gates::{Gate, Gates};
 use kit::lease::{self, Candidate, Leadership, Settings, Terms};
 use kit::manager::{Manager, Options, Stage};
+use kit::pace::{Lanes, Pace};
 use kit::serve::ServeMetrics;
 use kit::telemetry::{self, Metrics};
 use kube::Client;
@@ -48,7 +49,11 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         workers: usize::from(options.workers),
         drain: options.shutdown_delay,
     };
-    let manager = Manager::new(client.clone(), clock.clone(), gates.clone(), metrics.clone(), settings);
+    let lanes = match options.kube_api_qps {
+        0 => Lanes::unlimited(client.clone()),
+        per_second => Lanes::paced(&client, &clock, Pace { per_second, burst: options.kube_api_burst }),
+    };
+    let manager = Manager::with_lanes(lanes, clock.clone(), gates.clone(), metrics.clone(), settings);
     let served = ServeMetrics::register(&metrics);
 
     serving::plain(&manager, &served, "metrics", plan.metrics, telemetry::metrics_router(metrics.clone())).await?;
@@ -70,7 +75,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             listening = true;
         }
     }
-    knock(&manager, client.clone(), !listening);
+    knock(&manager, manager.front().clone(), !listening);
     let names: Vec<&str> = plan.rooms.iter().map(|room| room.name).collect();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), rooms = names.join(","), "berth started");
     manager.run().await?;
@@ -178,7 +183,7 @@ fn knock(manager: &Arc<Manager>, client: Client, needed: bool) {
 fn stand(manager: &Arc<Manager>, namespace: String, identity: String, terms: Terms) {
     let settings = Settings { namespace, name: "berth".to_owned(), identity, terms };
     let (candidate, leadership): (_, Leadership) =
-        Candidate::new(manager.client().clone(), manager.clock().clone(), settings);
+        Candidate::new(manager.front().clone(), manager.clock().clone(), settings);
     manager.follow(leadership);
     // The stage before this one is over when it stops, so nothing runs any more when the lease is given back.
     manager.spawn(Stage::Watch, "lease", |stop| candidate.run(stop, async {}));

@@ -7,7 +7,7 @@
 //! | What for | Modules |
 //! |---|---|
 //! | start, supervise, stop, be ready | [`manager`], [`gates`], [`lease`], [`kinds`], [`client`] |
-//! | pace | [`backoff`], [`bucket`], [`clock`] |
+//! | pace | [`backoff`], [`bucket`], [`clock`], [`pace`] |
 //! | say why | [`conditions`], [`events`], [`explain`], [`class`], [`field`], [`words`], [`telemetry`] |
 //! | serve | [`serve`], [`certs`], [`admission`] |
 //! | call out | [`http`], [`urls`], [`doors`], [`flight`], [`secret`], [`open!`] for values others may extend |
@@ -38,6 +38,7 @@ pub mod lease;
 pub mod lone;
 pub mod manager;
 mod open;
+pub mod pace;
 pub mod pattern;
 pub mod queue;
 pub mod rights;

@@ -23,6 +23,7 @@ use crate::feed::{Feed, Project, Question, Scope, Source, Watch, Watched};
 use crate::gates::Gates;
 use crate::kinds::{Kind, Kinds};
 use crate::lease::{Leadership, Standing};
+use crate::pace::Lanes;
 use crate::room::{Driver, Meter, Room};
 use crate::telemetry::Metrics;
 
@@ -103,7 +104,7 @@ pub enum Error {
 
 /// Owns everything that runs.
 pub struct Manager {
-    client: Client,
+    lanes: Lanes,
     clock: Clock,
     gates: Gates,
     metrics: Metrics,
@@ -126,12 +127,18 @@ impl Manager {
     /// A manager that is not running yet; call it inside a runtime. Everything decides from the start unless [`Manager::follow`] is called.
     #[must_use]
     pub fn new(client: Client, clock: Clock, gates: Gates, metrics: Metrics, options: Options) -> Arc<Self> {
+        Self::with_lanes(Lanes::unlimited(client), clock, gates, metrics, options)
+    }
+
+    /// The same with clients that may share a budget.
+    #[must_use]
+    pub fn with_lanes(lanes: Lanes, clock: Clock, gates: Gates, metrics: Metrics, options: Options) -> Arc<Self> {
         let (start, started) = mpsc::unbounded_channel();
         let leadership = Leadership::alone(clock.clone());
         let manager = Arc::new(Self {
-            kinds: Kinds::new(client.clone()),
+            kinds: Kinds::new(lanes.rooms().clone()),
             meter: Meter::new(&metrics),
-            client,
+            lanes,
             clock,
             gates,
             metrics,
@@ -150,10 +157,16 @@ impl Manager {
         manager
     }
 
-    /// The Kubernetes client.
+    /// The Kubernetes client of rooms.
     #[must_use]
     pub fn client(&self) -> &Client {
-        &self.client
+        self.lanes.rooms()
+    }
+
+    /// The Kubernetes client for what somebody waits for: hooks, the lease.
+    #[must_use]
+    pub fn front(&self) -> &Client {
+        self.lanes.front()
     }
 
     /// The clock.
@@ -232,7 +245,7 @@ impl Manager {
         let watch = Arc::new(Watch::new(question, self.clock.clone()));
         let gate = self.gates.gate(&format!("kind {name}"));
         let source = Source {
-            client: self.client.clone(),
+            client: self.client().clone(),
             scope: self.options.scope.clone(),
             kinds: self.kinds.clone(),
             refresh: self.options.resync,
