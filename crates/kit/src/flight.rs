@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
@@ -97,6 +97,67 @@ impl<K: Ord + Clone, V: Clone + Send + Sync + 'static> Drop for Landing<'_, K, V
     }
 }
 
+/// Questions of which one per key is on its way. Whoever asks meanwhile shares the next one, which leaves when that has
+/// landed: nobody gets an answer that is older than the question, and however many ask, the other side is asked one
+/// thing at a time.
+pub struct Rounds<K, V: Clone> {
+    lines: Arc<Mutex<BTreeMap<K, Line<V>>>>,
+}
+
+/// One key's turn, and those who wait for it.
+struct Line<V: Clone> {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    next: Option<WeakShared<BoxFuture<'static, V>>>,
+}
+
+impl<K: Ord + Clone + Send + 'static, V: Clone + Send + Sync + 'static> Default for Rounds<K, V> {
+    fn default() -> Self {
+        Self { lines: Arc::default() }
+    }
+}
+
+impl<K: Ord + Clone + Send + 'static, V: Clone + Send + Sync + 'static> Rounds<K, V> {
+    /// The answer to a question that leaves after this call.
+    pub async fn join<F>(&self, key: K, ask: impl FnOnce() -> F + Send + 'static) -> V
+    where
+        F: Future<Output = V> + Send + 'static,
+    {
+        let flight = self.board(key, ask);
+        let answer = flight.await;
+        // Nothing is kept of keys that nobody asks about.
+        let waited_for = |line: &Line<V>| line.next.as_ref().is_some_and(|next| next.upgrade().is_some());
+        lock(&self.lines).retain(|_, line| Arc::strong_count(&line.turn) > 1 || waited_for(line));
+        answer
+    }
+
+    fn board<F>(&self, key: K, ask: impl FnOnce() -> F + Send + 'static) -> Shared<BoxFuture<'static, V>>
+    where
+        F: Future<Output = V> + Send + 'static,
+    {
+        let mut lines = lock(&self.lines);
+        let line = lines.entry(key.clone()).or_insert_with(|| Line { turn: Arc::default(), next: None });
+        if let Some(next) = line.next.as_ref().and_then(WeakShared::upgrade) {
+            return next;
+        }
+        let (turn, all) = (Arc::clone(&line.turn), Arc::clone(&self.lines));
+        let next = async move {
+            let _turn = turn.lock_owned().await;
+            // It leaves: whoever comes from now on waits for another one.
+            if let Some(line) = lock(&all).get_mut(&key) {
+                line.next = None;
+            }
+            ask().await
+        };
+        let next = next.boxed().shared();
+        line.next = next.downgrade();
+        next
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -104,8 +165,11 @@ mod tests {
     use std::time::Duration;
 
     use futures::future::join_all;
+    use tokio::task::JoinSet;
+    use tokio::time::Instant;
 
     use super::*;
+    use crate::clock::Clock;
 
     async fn slow(count: Arc<AtomicU32>) -> u32 {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -138,5 +202,48 @@ mod tests {
         drop(alone);
         assert_eq!((flights.running(), count.load(Ordering::SeqCst)), (0, 1));
         assert_eq!(flights.join("a", || slow(count.clone())).await, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_never_older_than_the_question_and_few_questions_serve_many() {
+        let (rounds, sent) = (Arc::new(Rounds::<&str, Instant>::default()), Arc::new(AtomicU32::new(0)));
+        let mut askers = JoinSet::new();
+        for n in 0..200 {
+            let (rounds, sent) = (Arc::clone(&rounds), Arc::clone(&sent));
+            askers.spawn(async move {
+                tokio::time::sleep(Duration::from_millis(n)).await;
+                let asked = Clock::system().instant();
+                let left = rounds.join("class", move || async move {
+                    sent.fetch_add(1, Ordering::SeqCst);
+                    let left = Clock::system().instant();
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    left
+                });
+                let left = left.await;
+                assert!(left >= asked, "the question had left before");
+                asked.elapsed()
+            });
+        }
+        while let Some(waited) = askers.join_next().await {
+            assert!(waited.unwrap() <= Duration::from_millis(45), "the one on its way, and the next");
+        }
+        let sent = sent.load(Ordering::SeqCst);
+        assert!((9..=12).contains(&sent), "one in twenty milliseconds: {sent}");
+        assert!(rounds.lines.lock().unwrap().is_empty(), "nothing is kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_gives_up_holds_nobody_up() {
+        let rounds = Arc::new(Rounds::<&str, u8>::default());
+        let hung = Arc::clone(&rounds);
+        let mut first = JoinSet::new();
+        first.spawn(async move { hung.join("class", std::future::pending).await });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let (second, third) = (Arc::clone(&rounds), Arc::clone(&rounds));
+        let waiting = tokio::time::timeout(Duration::from_secs(1), second.join("class", || async { 1 }));
+        assert!(waiting.await.is_err(), "one question at a time");
+        first.shutdown().await;
+        let answer = tokio::time::timeout(Duration::from_secs(1), third.join("class", || async { 2 })).await;
+        assert_eq!(answer, Ok(2), "what nobody waits for any more is dropped");
     }
 }
