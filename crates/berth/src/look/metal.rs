@@ -6,7 +6,7 @@ use api::key::ObjectKey;
 use api::meta::View;
 use api::own::metal3::{Metal3Machine, Metal3MachineSpec, Metal3MachineStatus};
 use api::raw;
-use api::views::{Machine, MachineDeployment};
+use api::views::{INFRASTRUCTURE_GROUP, Machine, MachineDeployment};
 use kit::explain::Extent;
 use kit::kinds::Kinds;
 use kube::Client;
@@ -43,21 +43,33 @@ pub async fn metal(client: &Client, namespace: &str, name: &str, command: &str) 
     };
     let which = Which::One(namespace, name);
     reader.complete(&which, &kind, &mut machines.items, &format!("{command} metal3machine")).await?;
-    around(&reader, namespace, machines, command).await
+    let groups = reader.read().await?;
+    around(&reader, namespace, machines, groups, command).await
 }
 
-/// Reads all machines of a namespace and everything around them; none where there is no such machine.
+/// Reads all machines of a namespace and everything around them; none where there is neither such a machine nor a group of
+/// them.
 ///
 /// # Errors
 /// When the server does not answer.
 pub async fn metal_of(client: &Client, namespace: &str, command: &str) -> anyhow::Result<Option<Metal>> {
     let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
     let machines: Read<raw::Metal3Machine> = reader.read().await?;
-    let here = |machine: &raw::Metal3Machine| machine.metadata.namespace.as_deref() == Some(namespace);
-    if machines.kind.is_none() || !machines.items.iter().any(here) {
+    if machines.kind.is_none() {
         return Ok(None);
     }
-    around(&reader, namespace, machines, command).await.map(Some)
+    let groups: Read<MachineDeployment> = reader.read().await?;
+    let here = |machine: &raw::Metal3Machine| machine.metadata.namespace.as_deref() == Some(namespace);
+    // A group at zero has no machines, and is there all the same.
+    let made_here = |group: &MachineDeployment| {
+        let to = group.spec.template.spec.infrastructure_ref.as_ref();
+        group.metadata.namespace.as_deref() == Some(namespace)
+            && to.is_some_and(|to| to.group == INFRASTRUCTURE_GROUP && to.kind == "Metal3MachineTemplate")
+    };
+    if !machines.items.iter().any(here) && !groups.items.iter().any(made_here) {
+        return Ok(None);
+    }
+    around(&reader, namespace, machines, groups, command).await.map(Some)
 }
 
 /// Reads all machines of all namespaces that may be read, without what stands around their claims.
@@ -81,13 +93,14 @@ async fn around(
     reader: &Reader<'_>,
     namespace: &str,
     machines: Read<raw::Metal3Machine>,
+    groups: Read<MachineDeployment>,
     command: &str,
 ) -> anyhow::Result<Metal> {
     let mut unseen = Vec::new();
     let machines = keep(machines, namespace, &mut unseen);
     let machines = machines.into_iter().filter_map(|raw| believe(raw, &mut unseen)).collect();
     let owners = keep(reader.read().await?, namespace, &mut unseen);
-    let groups = keep(reader.read().await?, namespace, &mut unseen);
+    let groups = keep(groups, namespace, &mut unseen);
     let claims = claims_around(reader.client, &Which::In(namespace), command).await?;
     if claims.is_none() {
         unseen.push("the server does not know HostClaims (metal3.io), so no machine can have one".to_owned());

@@ -1,5 +1,6 @@
 //! What is told of machines on claims. It rests on what was read once: their conditions, and the claims' own explanations.
 
+use ::capacity::names::{CPU, GPU_COUNT, MEMORY};
 use ::claims::explain::Sight;
 use ::machines::mode::claim_kind;
 use api::key::ObjectKey;
@@ -460,8 +461,16 @@ fn deployment(world: &mut World, group: &MachineDeployment, members: &[Machine])
     } else {
         Level::Waiting
     };
-    let note = format!("{ready} of {wanted} ready");
+    let note = format!("{ready} of {wanted} ready{}", offered(group));
     Node::new(Object::new("MachineDeployment", &key_of(group)), level, note).with(children)
+}
+
+/// What cluster-autoscaler reads of a machine of the group while there is none to look at.
+fn offered(group: &MachineDeployment) -> String {
+    let keys = [("cpu", CPU), ("memory", MEMORY), ("GPUs", GPU_COUNT)];
+    let told = keys.iter().filter_map(|(name, key)| Some(format!("{name} {}", group.annotations().get(*key)?)));
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { String::new() } else { format!("; the autoscaler reads {}", told.join(", ")) }
 }
 
 fn machine(world: &mut World, owner: &Machine) -> Node {

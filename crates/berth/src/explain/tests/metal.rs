@@ -154,6 +154,17 @@ fn a_cluster_is_drawn_down_to_host_instance_and_virtual_machine() {
 }
 
 #[test]
+fn a_group_at_zero_is_drawn_with_what_the_autoscaler_reads_of_it() {
+    let notes = json!({"metadata": {"annotations": {"capacity.cluster-autoscaler.kubernetes.io/cpu": "32",
+        "capacity.cluster-autoscaler.kubernetes.io/memory": "131072Mi"}}});
+    let groups = vec![read(merged(group("metal", 0, 0), &notes)), read(group("virtual", 0, 0))];
+    let drawn = cluster(&mut world(Metal { groups, ..Metal::default() }, Lists::default()), TEAM, "prod");
+    let lines: Vec<(Level, &str)> = drawn.iter().map(|node| (node.level, node.note.as_str())).collect();
+    let told = "0 of 0 ready; the autoscaler reads cpu 32, memory 131072Mi";
+    assert_eq!(lines, [(Level::Ok, told), (Level::Ok, "0 of 0 ready")]);
+}
+
+#[test]
 fn a_machine_that_no_host_fits_says_so_down_to_the_hosts() {
     let mut world = hybrid();
     let key = ObjectKey::namespaced(TEAM, "metal-3");
