@@ -30,8 +30,9 @@ const MACHINE_DEFAULTS: Webhook = Webhook {
     plural: "awsmachines",
     path: "/default/awsmachines",
 };
+// A machine is paid for by the hour once it is stored, and a template makes machines: neither is stored unseen.
 const MACHINES: Webhook =
-    Webhook { duty: Duty::Check, group: GROUP, version: VERSION, plural: "awsmachines", path: "/validate/awsmachines" };
+    Webhook { duty: Duty::Guard, group: GROUP, version: VERSION, plural: "awsmachines", path: "/validate/awsmachines" };
 const TEMPLATE_DEFAULTS: Webhook = Webhook {
     duty: Duty::Default,
     group: GROUP,
@@ -40,7 +41,7 @@ const TEMPLATE_DEFAULTS: Webhook = Webhook {
     path: "/default/awsmachinetemplates",
 };
 const TEMPLATES: Webhook = Webhook {
-    duty: Duty::Check,
+    duty: Duty::Guard,
     group: GROUP,
     version: VERSION,
     plural: "awsmachinetemplates",

@@ -159,7 +159,8 @@ impl World {
         .await;
     }
 
-    async fn unregister(&self) {
+    /// No webhook of ours is known.
+    pub async fn unregister(&self) {
         for configurations in self.webhooks() {
             let _ = configurations.delete("berth", &DeleteParams::default()).await;
         }

@@ -71,6 +71,34 @@ async fn defaults_are_filled_in_and_every_fault_is_told_with_its_path() {
     assert!(told.contains("spec.template.spec.sshKeyName"), "{told}");
 }
 
+/// With nobody to ask, no new spec is stored, and everything else goes on: deletion does not depend on us.
+async fn unseen(world: &World, name: &str) {
+    let new = machine("unseen", &plain(&json!({})));
+    let refused = sim::wait::within(Duration::from_secs(30), "nobody serves the webhooks", async || {
+        world.create(&new, true).await.err()
+    })
+    .await;
+    assert!(refused.contains("failed calling webhook") && refused.contains("awsmachines."), "{refused}");
+    assert!(world.create(&template("unseen", &plain(&json!({}))), true).await.is_err());
+    for (kind, spec) in [
+        ("AWSMachine", json!({"additionalTags": {"a": "c"}})),
+        ("AWSMachineTemplate", json!({"template": {"spec": {"publicIP": true}}})),
+    ] {
+        let refused = world.patch(kind, name, &json!({"spec": spec})).await.unwrap_err();
+        assert!(refused.contains("failed calling webhook"), "{kind}: {refused}");
+        for metadata in [
+            json!({"annotations": {"cluster.x-k8s.io/paused": ""}, "labels": {"a": "b"}}),
+            json!({"finalizers": ["example.test/held"]}),
+        ] {
+            world.patch(kind, name, &json!({"metadata": metadata})).await.unwrap();
+        }
+        world.delete(kind, name).await;
+        world.patch(kind, name, &json!({"metadata": {"finalizers": null}})).await.unwrap();
+        let gone = world.all(kind).get_opt(name).await.unwrap().is_none();
+        assert!(gone, "{kind} is still there");
+    }
+}
+
 #[tokio::test]
 async fn changes_are_judged_and_a_topology_dry_run_may_ask_for_any() {
     let Some(world) = World::enter("changes_are_judged_and_a_topology_dry_run_may_ask_for_any").await else { return };
@@ -81,7 +109,7 @@ async fn changes_are_judged_and_a_topology_dry_run_may_ask_for_any() {
     // Stored before the webhooks are there, as with the provider's own objects.
     world.create(&machine(name, &plain(&json!({"dynamicHostAllocation": {}}))), false).await.unwrap();
     world.create(&template(name, &plain(&json!({}))), false).await.unwrap();
-    let _webhooks = serve(&world).await;
+    let webhooks = serve(&world).await;
     let change = async |spec: Value| world.patch("AWSMachine", name, &json!({"spec": spec})).await;
     change(json!({"additionalTags": {"a": "b"}})).await.unwrap();
     change(json!({"dynamicHostAllocation": {"autoRelease": false}})).await.unwrap();
@@ -104,6 +132,8 @@ async fn changes_are_judged_and_a_topology_dry_run_may_ask_for_any() {
     let answer = all.patch(name, &dry(true), &kube::api::Patch::Apply(&asked)).await.unwrap();
     assert_eq!(answer.data["spec"]["template"]["spec"]["instanceType"], "m5.large");
     assert!(all.patch(name, &dry(false), &kube::api::Patch::Apply(&asked)).await.is_err());
+    drop(webhooks);
+    unseen(&world, name).await;
     for kind in ["AWSMachine", "AWSMachineTemplate"] {
         world.delete(kind, name).await;
     }

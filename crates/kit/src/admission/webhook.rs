@@ -1,7 +1,7 @@
 //! Telling the API server which webhooks there are: the configurations are generated from the rooms' own lists.
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference, ValidatingWebhook,
+    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference, ValidatingWebhook,
     ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,6 +13,30 @@ pub enum Duty {
     Default,
     /// Faults are told, when nobody changes the object any more.
     Check,
+    /// The same, and a new spec that nobody could look at is not stored: for what costs money once it is.
+    Guard,
+}
+
+impl Duty {
+    /// What the server does with a write that it could ask nobody about.
+    fn failure_policy(self) -> String {
+        match self {
+            // What is written while nobody serves a webhook is judged again by the room, so nothing is lost by letting
+            // it pass, and nobody is locked out of their own cluster.
+            Self::Default | Self::Check => "Ignore",
+            Self::Guard => "Fail",
+        }
+        .to_owned()
+    }
+
+    /// Which writes the server asks about; none means all. Who guards a kind is asked about a spec that is new: labels,
+    /// owners, finalizers and the journal in the annotations stay changeable while nobody serves the webhook, and with
+    /// them deletion and a move to another management cluster.
+    fn conditions(self) -> Option<Vec<MatchCondition>> {
+        let new = "oldObject == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec";
+        let condition = || MatchCondition { name: "the-spec-is-new".to_owned(), expression: new.to_owned() };
+        (self == Self::Guard).then(|| vec![condition()])
+    }
 }
 
 /// One kind that is defaulted or checked at admission.
@@ -39,9 +63,6 @@ pub struct Service<'s> {
     pub namespace: &'s str,
 }
 
-// What is written while nobody serves a webhook is judged again by the room, so nothing is lost by letting it pass, and
-// nobody is locked out of their own cluster.
-const FAILURE_POLICY: &str = "Ignore";
 const TIMEOUT_SECONDS: i32 = 5;
 
 /// The configuration `berth` with one entry per webhook that checks, without the certificate authority: that is filled
@@ -50,12 +71,13 @@ pub fn validating<'w>(
     webhooks: impl IntoIterator<Item = &'w Webhook>,
     service: Service<'_>,
 ) -> ValidatingWebhookConfiguration {
-    let checks = webhooks.into_iter().filter(|webhook| webhook.duty == Duty::Check);
+    let checks = webhooks.into_iter().filter(|webhook| webhook.duty != Duty::Default);
     let entry = |webhook: &Webhook| ValidatingWebhook {
         name: name(webhook),
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(webhook, service),
-        failure_policy: Some(FAILURE_POLICY.to_owned()),
+        failure_policy: Some(webhook.duty.failure_policy()),
+        match_conditions: webhook.duty.conditions(),
         match_policy: Some("Equivalent".to_owned()),
         rules: Some(vec![rule(webhook)]),
         side_effects: "None".to_owned(),
@@ -75,7 +97,7 @@ pub fn mutating<'w>(
         name: name(webhook),
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(webhook, service),
-        failure_policy: Some(FAILURE_POLICY.to_owned()),
+        failure_policy: Some(webhook.duty.failure_policy()),
         match_policy: Some("Equivalent".to_owned()),
         reinvocation_policy: Some("Never".to_owned()),
         rules: Some(vec![rule(webhook)]),
@@ -137,5 +159,18 @@ mod tests {
             (&defaults[0].failure_policy, &checks[0].failure_policy),
             (&Some("Ignore".into()), &Some("Ignore".into()))
         );
+        assert_eq!(checks[0].match_conditions, None);
+    }
+
+    #[test]
+    fn what_is_guarded_is_not_stored_unseen_and_only_a_new_spec_is_looked_at() {
+        let guard =
+            Webhook { duty: Duty::Guard, group: "a.example", version: "v1", plural: "things", path: "/validate/things" };
+        let service = Service { name: "s", namespace: "n" };
+        assert_eq!(mutating([&guard], service).webhooks, Some(Vec::new()));
+        let checks = validating([&guard], service).webhooks.unwrap();
+        assert_eq!(checks[0].failure_policy.as_deref(), Some("Fail"));
+        let conditions = checks[0].match_conditions.as_deref().unwrap();
+        assert!(conditions.len() == 1 && conditions[0].expression.contains("object.spec != oldObject.spec"));
     }
 }
