@@ -69,10 +69,11 @@ pub struct Sights {
     flights: Flights<ObjectKey, Arc<Look>>,
 }
 
-/// After how long another look is worth it, for whoever did not find its Node in a list of this age. A list that is older than
-/// the question may just have missed it, so the first question is soon asked again; from then on all wait for the same look.
+/// After how long another look is worth it, for whoever did not find its Node in a list of this age. The first question is
+/// asked when the machine has just been deployed, and may just have missed its Node, so it is soon asked again; from then on
+/// all wait for the same look.
 fn patience(age: Duration, first: bool) -> Duration {
-    let whole = if first && !age.is_zero() { FRESH } else { POLL };
+    let whole = if first { FRESH } else { POLL };
     whole.saturating_sub(age)
 }
 
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn who_asks_for_the_first_time_asks_again_soon_and_all_others_wait_for_the_same_look() {
         let age = Duration::from_secs(2);
-        assert_eq!(patience(Duration::ZERO, true), POLL);
+        assert_eq!(patience(Duration::ZERO, true), FRESH);
         assert_eq!(patience(age, true), FRESH - age);
         assert_eq!(patience(age, false), POLL - age);
         assert_eq!(patience(POLL * 2, false), Duration::ZERO);
