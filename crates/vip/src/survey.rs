@@ -476,7 +476,9 @@ impl Judge<'_> {
         // Of another provider's pool nothing is known: it may have addresses.
         let known = pool.as_ref().is_none_or(|pool| [POOL_KIND, GLOBAL_POOL_KIND].contains(&&*pool.kind));
         let empty = known && pool.as_ref().and_then(own).is_none_or(|pool| !pool.facts.has_capacity());
-        if !refused && !empty {
+        // What the Cluster shows comes back from the same pool or not at all: after a move between management clusters
+        // the claim has lost its status, and its provider finds the address again.
+        if (!refused && !empty) || self.shown(slot).is_some() {
             return State::Waiting { pool, until: None };
         }
         let mut tried = claim.tried.clone();

@@ -46,6 +46,20 @@ fn ingress_is_required_refused_or_taken_where_there_is_one() {
     assert_eq!(wanted(&judged(&manual, both(), vec![])), [(Slot::INGRESS, None, false)]);
 }
 
+/// A move between management clusters carries no status: the claim looks as if it had never had an address.
+#[test]
+fn a_claim_without_status_of_an_address_that_is_shown_waits_at_its_own_pool_however_full() {
+    let full = pool_named("control", "control-plane", "10.0.0.10-10.0.0.10", Some(0));
+    let room = pool_named("other", "control-plane", "10.5.0.10-10.5.0.18", Some(5));
+    let lost = ClaimFacts { created: ago(600), ..claim(CP) };
+    let state_of = |cluster: &ClusterFacts| {
+        let survey = judged(cluster, vec![full.clone(), room.clone()], vec![(CP, waiting(lost.clone()))]);
+        state(&survey, CP).clone()
+    };
+    assert!(matches!(state_of(&fresh()), State::Stuck { .. }), "a cluster that shows nothing may have any address");
+    assert!(matches!(state_of(&allocated("10.0.0.10")), State::Waiting { until: None, .. }));
+}
+
 #[test]
 fn an_annotation_that_cannot_be_read_is_named_with_its_value() {
     for (suffix, value) in [("ip-families", "ipv5"), ("ingress-enabled", "yes"), ("port", "0"), ("port", "70000")] {

@@ -14,7 +14,7 @@ use crate::objects::{ADDRESSES, CLAIMS, CLASS, CLUSTERS, NS, POOLS, class, clust
 use crate::told::Quiet;
 
 /// Lets everybody else work for some seconds.
-async fn pass(world: &Quiet, seconds: u64) {
+pub async fn pass(world: &Quiet, seconds: u64) {
     for _ in 0..seconds {
         while provide(&world.server) {}
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -42,12 +42,12 @@ fn free(world: &Quiet) -> Option<i64> {
     world.server.get(POOLS, "", "one")?.pointer("/status/ipAddresses/free")?.as_i64()
 }
 
-fn there(world: &Quiet, resource: &str) -> Vec<String> {
+pub fn there(world: &Quiet, resource: &str) -> Vec<String> {
     world.server.list(resource, NS).iter().map(|object| name(object).to_owned()).collect()
 }
 
 /// What the room has written since a request, claims and Clusters only.
-fn written(world: &Quiet, since: u64) -> Vec<String> {
+pub fn written(world: &Quiet, since: u64) -> Vec<String> {
     let asked = world.asked_since(since).into_iter();
     asked.filter(|line| !line.starts_with("GET ") && !line.contains("/events") && !line.contains("/status")).collect()
 }

@@ -7,6 +7,7 @@ mod classes;
 mod costs;
 mod leaving;
 mod model;
+mod moving;
 mod objects;
 mod overlaps;
 mod reserving;

@@ -104,7 +104,7 @@ pub fn deleting(object: &Value) -> bool {
 }
 
 pub fn paused(object: &Value) -> bool {
-    object["metadata"]["annotations"].get(PAUSED).is_some()
+    object["metadata"]["annotations"].get(PAUSED).is_some() || object["spec"]["paused"] == true
 }
 
 /// The uids of an object's owners.
