@@ -23,6 +23,8 @@ use tokio_rustls::TlsConnector;
 /// No single request may take longer.
 const DEADLINE: Duration = Duration::from_secs(120);
 const WINDOW: u32 = 8 << 20;
+/// How long a server may take to read what is in its store.
+const CATCH_UP: Duration = Duration::from_secs(180);
 
 /// A body and its content type.
 #[derive(Clone, Debug)]
@@ -189,28 +191,24 @@ impl Pool {
         if status.is_success() {
             return Ok(bytes);
         }
-        let text = String::from_utf8_lossy(&bytes);
-        let said = serde_json::from_slice::<Value>(&bytes)
-            .ok()
-            .and_then(|v| v.get("message").and_then(Value::as_str).map(str::to_owned))
-            .unwrap_or_else(|| text.chars().take(300).collect());
-        bail!("{method} {path}: {status}: {said}")
+        bail!("{method} {path}: {status}: {}", said(&bytes))
     }
 
-    /// Gets and decodes one JSON document. A server that has just started, and still reads its store, is asked again.
+    /// Gets and decodes one JSON document. A server that still reads its store, because it has just started or because much
+    /// was put there, is asked again for a while.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        for _ in 0..100 {
+        let until = Instant::now() + CATCH_UP;
+        loop {
             let (status, bytes) = self.send(0, Method::GET, path, Body::None).await?;
             if status.is_success() {
                 return serde_json::from_slice(&bytes).with_context(|| format!("decoding GET {path}"));
             }
-            if status != StatusCode::TOO_MANY_REQUESTS {
-                break;
+            let behind = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::GATEWAY_TIMEOUT);
+            if !behind || Instant::now() > until {
+                bail!("GET {path}: {status}: {}", said(&bytes));
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        let bytes = self.ok(0, Method::GET, path, Body::None).await?;
-        serde_json::from_slice(&bytes).with_context(|| format!("decoding GET {path}"))
     }
 
     /// Sends `count` requests, `in_flight` at a time over all connections; the latency of each in milliseconds and the
@@ -269,6 +267,13 @@ impl Pool {
         .await
         .map(drop)
     }
+}
+
+/// What a server says for a refusal.
+fn said(answer: &[u8]) -> String {
+    let status = serde_json::from_slice::<Value>(answer).ok();
+    let message = status.and_then(|status| status.get("message").and_then(Value::as_str).map(str::to_owned));
+    message.unwrap_or_else(|| String::from_utf8_lossy(answer).chars().take(300).collect())
 }
 
 /// Waits until a collection is served, at most a minute, and then as long as the server holds back creates of a new kind.

@@ -32,6 +32,7 @@ mod server;
 mod stage;
 mod standin;
 mod stats;
+mod store;
 mod vip;
 mod watch;
 

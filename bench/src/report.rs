@@ -14,7 +14,7 @@ use crate::scenario::Scenario;
 use crate::stats::{Spread, ratios, spread};
 
 /// The version of the document's shape.
-pub const SCHEMA: &str = "berth-bench/1";
+pub const SCHEMA: &str = "berth-bench/2";
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -84,8 +84,6 @@ pub struct Report {
     pub figures: BTreeMap<String, BTreeMap<String, Spread>>,
     /// Subject over peer, within pairs.
     pub ratios: BTreeMap<String, Spread>,
-    /// Writes of the first run per second over W's status patches per second, by side; only where there were writes.
-    pub prime_efficiency: BTreeMap<String, f64>,
     /// The subject's bars.
     pub budgets: Vec<Budget>,
 }
@@ -165,12 +163,6 @@ impl Report {
                 Some(((*name).to_owned(), spread(&ratios(&pairs))?))
             })
             .collect();
-        let w_status = ceilings.first().map(|c| c.patch_status.per_second);
-        let prime_efficiency = primed
-            .iter()
-            .filter(|p| p.writes > 0 && p.seconds > 0.0)
-            .filter_map(|p| Some((p.side.clone(), p.writes as f64 / w_status? / p.seconds)))
-            .collect();
         let mut budgets = budget::common(args.objects, &ours, empty.as_ref(), Some(&binary));
         budgets.extend(scenario.budgets(args.objects));
         Self {
@@ -196,7 +188,6 @@ impl Report {
             legs,
             figures,
             ratios,
-            prime_efficiency,
             budgets,
         }
     }

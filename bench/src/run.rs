@@ -120,22 +120,11 @@ pub async fn run(plan: &Plan) -> Result<Report> {
         }
         _ => None,
     };
-    say(&format!("creating {} objects", args.objects));
-    let seeded = dir("seeded");
-    let server = Server::unlogged(&seeded).await?;
-    let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-seed").await?;
-    seed::install(&pool, &definitions, scenario).await?;
-    seed::fill(&pool, scenario, args.seed, args.objects).await?;
-    drop(pool);
-    server.stop().await?;
     let mut primed: Vec<Primed> = Vec::new();
     for side in sides {
-        say(&format!("letting the {} settle once on its copy of the data", side.name));
-        let data = dir(side.name);
-        copy_data(&seeded, &data)?;
-        primed.push(leg::prime(side, scenario, &data, pace).await?);
+        say(&format!("{} objects on which the {} has settled", args.objects, side.name));
+        primed.push(prepare(side, plan, &dir(side.name), &definitions).await?);
     }
-    std::fs::remove_dir_all(&seeded).context("removing the seeded data")?;
 
     let mut legs: Vec<Leg> = Vec::new();
     for pair in 1..=args.pairs() {
@@ -153,6 +142,34 @@ pub async fn run(plan: &Plan) -> Result<Report> {
         say(&format!("data and logs are kept in {}", work.path().display()));
     }
     Ok(Report::new(args, scenario, sides, binary, ceilings, empty, primed, legs))
+}
+
+/// Objects that each side settles on by itself, whatever their number.
+const SAMPLE: u64 = 20;
+
+/// Fills `data` with objects that a side has nothing to do for. It settles on some of them by itself, and the others get the
+/// state that it gave to those; where it gave them different ones, it settles on all by itself.
+async fn prepare(side: &Side, plan: &Plan, data: &Path, definitions: &[Value]) -> Result<Primed> {
+    let (args, scenario, pace) = (&plan.args, plan.scenario.as_ref(), plan.args.pace());
+    let sample = args.objects.min(SAMPLE);
+    let server = Server::unlogged(data).await?;
+    let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-seed").await?;
+    seed::install(&pool, definitions, scenario).await?;
+    seed::fill(&pool, scenario, args.seed, (0, sample)).await?;
+    drop(pool);
+    server.stop().await?;
+    let primed = leg::prime(side, scenario, data, pace).await?;
+    if args.objects <= sample {
+        return Ok(primed);
+    }
+    let server = Server::unlogged(data).await?;
+    let alike = seed::multiply(&server, scenario, args.seed, (sample, args.objects)).await?;
+    if !alike {
+        let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-seed").await?;
+        seed::fill(&pool, scenario, args.seed, (sample, args.objects)).await?;
+    }
+    server.stop().await?;
+    if alike { Ok(primed) } else { leg::prime(side, scenario, data, pace).await }
 }
 
 /// One leg in `data`, which is removed afterwards.

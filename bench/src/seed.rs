@@ -8,12 +8,11 @@ use serde_json::Value;
 use crate::http::{Body, Pool};
 use crate::oracle;
 use crate::scenario::{Seeded, Shape};
+use crate::server::Server;
+use crate::store::{CREATOR, stored};
 
 /// Requests in flight while seeding; the ceiling W uses its own, fixed number.
 const IN_FLIGHT: usize = 64;
-
-/// The field owner of everything a new object has.
-const CREATOR: &str = "kind-installer";
 
 /// Reads definitions from the output of a command: YAML documents or JSON, a `List` is opened.
 pub fn definitions(text: &str) -> Result<Vec<Value>> {
@@ -72,15 +71,20 @@ pub fn create(scenario: &dyn Shape, seed: u64, index: u64) -> (Method, String, B
     (Method::POST, format!("{collection}?fieldManager={CREATOR}"), Body::Json(object.to_string().into()))
 }
 
-/// Creates objects 0 to `count`, then counts them and looks at the field owners of the first and the last.
-pub async fn fill(server: &Pool, scenario: &dyn Shape, seed: u64, count: u64) -> Result<()> {
-    let n = usize::try_from(count).context("too many objects")?;
-    server.many(n, IN_FLIGHT, |i| Ok(create(scenario, seed, i as u64))).await.context("creating the objects")?;
-    let there = oracle::snapshot(server, &scenario.kind().path()).await?.objects.len();
-    if there != n {
-        bail!("{there} objects after creating {n}");
+/// Creates the objects `from` to `to` through the server, then looks at what it has.
+pub async fn fill(server: &Pool, scenario: &dyn Shape, seed: u64, (from, to): (u64, u64)) -> Result<()> {
+    let n = usize::try_from(to.saturating_sub(from)).context("too many objects")?;
+    server.many(n, IN_FLIGHT, |i| Ok(create(scenario, seed, from + i as u64))).await.context("creating the objects")?;
+    verify(server, scenario, seed, to).await
+}
+
+/// Counts the objects and looks at the field owners of the first and the last.
+async fn verify(server: &Pool, scenario: &dyn Shape, seed: u64, count: u64) -> Result<()> {
+    let there = oracle::snapshot(server, &scenario.kind().path()).await?.objects.len() as u64;
+    if there != count {
+        bail!("{there} objects after creating {count}");
     }
-    for index in [0, count.saturating_sub(1)].into_iter().filter(|_| n > 0) {
+    for index in [0, count.saturating_sub(1)].into_iter().filter(|_| count > 0) {
         let s = scenario.object(seed, index);
         let one: Value = server.get(&format!("{}/{}", s.collection, s.name)).await?;
         let managers = |owners: Option<&Value>| -> Vec<String> {
@@ -97,9 +101,89 @@ pub async fn fill(server: &Pool, scenario: &dyn Shape, seed: u64, count: u64) ->
     Ok(())
 }
 
+/// What a controller has made of an object that it has nothing more to do for.
+#[derive(Debug)]
+struct Settled {
+    status: Option<Value>,
+    finalizers: Option<Value>,
+    /// Everybody but the creator.
+    managers: Vec<Value>,
+}
+
+impl Settled {
+    /// What became of an object, unless something was done to it that is not state or finalizers.
+    fn of(created: &Value, found: &Value) -> Option<Self> {
+        let same = |pointer: &str| created.pointer(pointer) == found.pointer(pointer);
+        if !["/metadata/labels", "/metadata/annotations"].into_iter().all(same) {
+            return None;
+        }
+        let part = |pointer: &str| found.pointer(pointer).cloned();
+        let managers = part("/metadata/managedFields").and_then(|all| all.as_array().cloned()).unwrap_or_default();
+        let others = managers.into_iter().filter(|m| m.get("manager").and_then(Value::as_str) != Some(CREATOR));
+        let (status, finalizers) = (part("/status"), part("/metadata/finalizers"));
+        Some(Self { status, finalizers, managers: others.collect() })
+    }
+
+    /// Whether the same was made of another object, moments apart.
+    fn like(&self, other: &Self) -> bool {
+        self.status.as_ref().map(timeless) == other.status.as_ref().map(timeless) && self.finalizers == other.finalizers
+    }
+
+    /// Another object, of which the same was made.
+    fn put_on(&self, mut object: Value) -> Value {
+        if let (Some(status), Some(of)) = (&self.status, object.as_object_mut()) {
+            of.insert("status".to_owned(), status.clone());
+        }
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            if let Some(finalizers) = &self.finalizers {
+                metadata.insert("finalizers".to_owned(), finalizers.clone());
+            }
+            metadata.insert("managedFields".to_owned(), Value::Array(self.managers.clone()));
+        }
+        object
+    }
+}
+
+/// A value without its moments.
+fn timeless(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => Value::Null,
+        Value::Array(all) => all.iter().map(timeless).collect(),
+        Value::Object(all) => all.iter().map(|(name, value)| (name.clone(), timeless(value))).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Stores the objects `sample` to `count` with the state that a controller gave to those before, and whether that is
+/// possible: it is not when the controller made different things of them.
+pub async fn multiply(server: &Server, scenario: &dyn Shape, seed: u64, (sample, count): (u64, u64)) -> Result<bool> {
+    let pool = Pool::connect(&server.kubeconfig(), 1, "berth-bench-seed").await?;
+    let mut first: Option<Settled> = None;
+    for index in 0..sample {
+        let Seeded { collection, name, object, .. } = scenario.object(seed, index);
+        let found: Value = pool.get(&format!("{collection}/{name}")).await?;
+        match (Settled::of(&object, &found), &first) {
+            (None, _) => return Ok(false),
+            (Some(one), Some(first)) if !first.like(&one) => return Ok(false),
+            (Some(_), Some(_)) => {}
+            (Some(one), None) => first = Some(one),
+        }
+    }
+    let Some(settled) = first else { return Ok(false) };
+    let rest = usize::try_from(count.saturating_sub(sample)).context("too many objects")?;
+    let make = |n: usize| {
+        let index = sample + n as u64;
+        Ok(stored(settled.put_on(scenario.object(seed, index).object), index))
+    };
+    server.store().put(scenario.kind(), rest, make).await?;
+    verify(&pool, scenario, seed, count).await?;
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn definitions_are_found_in_documents_and_in_lists() {
@@ -108,5 +192,26 @@ mod tests {
             definitions(text).unwrap().iter().map(|d| d["metadata"]["name"].as_str().unwrap().to_owned()).collect();
         assert_eq!(names, ["a", "b"]);
         assert!(definitions("a: [").is_err());
+    }
+
+    #[test]
+    fn what_a_controller_made_of_one_object_is_put_on_another_unless_it_differs() {
+        let created = |name: &str| json!({"metadata": {"name": name, "labels": {"a": "b"}}, "spec": {}});
+        let found = |name: &str, at: &str, reason: &str| {
+            let mut object = created(name);
+            object["status"] = json!({"conditions": [{"lastTransitionTime": at, "reason": reason}]});
+            object["metadata"]["managedFields"] = json!([{"manager": CREATOR}, {"manager": "other"}]);
+            object
+        };
+        let one = Settled::of(&created("a"), &found("a", "2026-01-02T03:04:05Z", "Fine")).unwrap();
+        let later = Settled::of(&created("b"), &found("b", "2026-01-02T03:04:06Z", "Fine")).unwrap();
+        let other = Settled::of(&created("c"), &found("c", "2026-01-02T03:04:05Z", "Lost")).unwrap();
+        assert!(one.like(&later) && !one.like(&other));
+        let put = one.put_on(created("d"));
+        assert_eq!(put["status"]["conditions"][0]["reason"], "Fine");
+        assert_eq!(put["metadata"]["managedFields"], json!([{"manager": "other"}]));
+        let mut labelled = found("a", "2026-01-02T03:04:05Z", "Fine");
+        labelled["metadata"]["labels"]["more"] = json!("x");
+        assert!(Settled::of(&created("a"), &labelled).is_none());
     }
 }

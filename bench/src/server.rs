@@ -7,6 +7,8 @@ use http::HeaderValue;
 use http::header::USER_AGENT;
 use sim::plane::{Options, Plane};
 
+use crate::store::Store;
+
 /// A running API server with its store and an audit log; dropping it stops it.
 pub struct Server {
     plane: Plane,
@@ -44,6 +46,11 @@ impl Server {
     /// Its administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.plane.kubeconfig_path()
+    }
+
+    /// The store behind it.
+    pub fn store(&self) -> Store {
+        Store::at(self.plane.store_port())
     }
 
     /// A directory with `tls.crt` and `tls.key` for servers on loopback, and with `ca.crt`, their authority.

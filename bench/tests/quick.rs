@@ -67,7 +67,7 @@ fn a_quick_run_measures_both_sides_and_fails_the_one_that_writes() {
     let doc: Value =
         serde_json::from_slice(&std::fs::read(&out).unwrap_or_else(|error| panic!("no document: {error}: {told}")))
             .unwrap();
-    assert_eq!((doc["schema"].as_str(), doc["result"].as_str()), (Some("berth-bench/1"), Some("failed")), "{told}");
+    assert_eq!((doc["schema"].as_str(), doc["result"].as_str()), (Some("berth-bench/2"), Some("failed")), "{told}");
 
     let legs = doc["legs"].as_array().unwrap();
     assert_eq!(legs.iter().map(|l| l["side"].as_str().unwrap()).collect::<Vec<_>>(), ["subject", "peer"]);

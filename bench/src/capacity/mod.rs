@@ -136,7 +136,7 @@ async fn annotate(
     let server = Server::unlogged(&dir).await?;
     let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-driver").await?;
     world::prepare(&pool, definitions, &ec2, types).await?;
-    let seed_seconds = world::fill(&pool, count).await?;
+    world::fill(&server, count).await?;
     drop(pool);
     server.stop().await?;
 
@@ -195,7 +195,6 @@ async fn annotate(
     ec2.stop();
     stage::clear(&dir)?;
     let figures = Annotate {
-        seed_seconds,
         seconds,
         per_second: count as f64 / seconds.max(f64::EPSILON),
         efficiency: w.seconds(0, count, 0) / seconds.max(f64::EPSILON),

@@ -27,8 +27,6 @@ pub struct Capacity {
 /// Groups that were there before the process.
 #[derive(Debug, Serialize)]
 pub struct Annotate {
-    /// Seconds in which the bench created the groups.
-    pub seed_seconds: f64,
     /// From exec until the last group was annotated.
     pub seconds: f64,
     /// Groups annotated each second.

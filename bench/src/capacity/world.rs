@@ -11,6 +11,8 @@ use crate::cloud::{credentials, provider};
 use crate::http::{Body, Pool, served};
 use crate::oracle::each;
 use crate::scenario::{Dice, Kind, Seeded, Shape};
+use crate::server::Server;
+use crate::store::stored;
 
 /// Groups of all namespaces.
 pub const GROUPS: Kind =
@@ -29,7 +31,6 @@ const NAMESPACES: u64 = 50;
 /// Templates in each namespace.
 const TEMPLATES_EACH: u64 = 4;
 const REGION: &str = "us-east-1";
-const IN_FLIGHT: usize = 64;
 
 /// The namespace of the n-th group.
 fn namespace(number: u64) -> String {
@@ -80,12 +81,15 @@ fn group(namespace: &str, name: &str, template: &str, number: u64) -> Value {
     })
 }
 
+/// The n-th group.
+fn nth(prefix: &str, number: u64) -> Value {
+    let template = format!("template-{}", number / NAMESPACES % TEMPLATES_EACH);
+    group(&namespace(number), &format!("{prefix}-{number:06}"), &template, number)
+}
+
 /// A request that creates the n-th group.
 pub fn create(prefix: &str, number: u64) -> (Method, String, Body) {
-    let (namespace, name) = (namespace(number), format!("{prefix}-{number:06}"));
-    let template = format!("template-{}", number / NAMESPACES % TEMPLATES_EACH);
-    let body = group(&namespace, &name, &template, number).to_string();
-    (Method::POST, within(GROUPS, &namespace), Body::Json(body.into()))
+    (Method::POST, within(GROUPS, &namespace(number)), Body::Json(nth(prefix, number).to_string().into()))
 }
 
 /// A request that creates a group whose template is not there yet.
@@ -172,12 +176,10 @@ pub async fn prepare(
     Ok(())
 }
 
-/// Creates groups as fast as the server takes them; the seconds.
-pub async fn fill(pool: &Pool, count: u64) -> Result<f64> {
+/// Makes groups that nobody has looked at yet.
+pub async fn fill(server: &Server, count: u64) -> Result<()> {
     let count = usize::try_from(count).context("too many groups")?;
-    let (_, seconds) =
-        pool.many(count, IN_FLIGHT, |n| Ok(create("group", n as u64))).await.context("creating groups")?;
-    Ok(seconds)
+    server.store().put(GROUPS, count, |n| Ok(stored(nth("group", n as u64), n as u64))).await
 }
 
 /// Calls of a cloud by operation.

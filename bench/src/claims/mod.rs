@@ -123,7 +123,7 @@ impl Scene {
         subject.silent(&server, QUIET, stage.patience()).await?;
         let bare_kib = crate::proc::memory(subject.process.pid())?.rss_kib;
         stage.say(&format!("creating {hosts} hosts"));
-        world::hosts(&pool, hosts).await?;
+        world::hosts(&server, hosts).await?;
         subject.silent(&server, QUIET, stage.patience()).await?;
         let log = dir.join("watcher.log");
         let kubeconfig = server.kubeconfig();

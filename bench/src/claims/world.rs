@@ -9,6 +9,7 @@ use crate::http::{Body, Pool, served};
 use crate::scenario::{Kind, Seeded, Shape};
 use crate::server::Server;
 use crate::stage::{Stage, Subject};
+use crate::store::stored;
 
 /// Claims of all namespaces.
 pub const CLAIMS: Kind = Kind { group: "metal3.io", version: "v1alpha1", plural: "hostclaims", kind: "HostClaim" };
@@ -20,7 +21,6 @@ pub const HOSTS: Kind =
 const INFRASTRUCTURE: u64 = 50;
 /// A selector of a claim fits one host in so many.
 const SIZES: u64 = 10;
-const IN_FLIGHT: usize = 64;
 
 /// Tenants a number of claims is spread over.
 pub fn tenants(claims: u64) -> u64 {
@@ -106,16 +106,10 @@ pub async fn prepare(pool: &Pool, definitions: &[Value], namespaces: Vec<String>
 }
 
 /// Makes hosts that are inspected and available, as their controller would leave them.
-pub async fn hosts(pool: &Pool, count: u64) -> Result<()> {
-    let now = jiff::Timestamp::now();
+pub async fn hosts(server: &Server, count: u64) -> Result<()> {
+    let (now, store) = (jiff::Timestamp::now(), server.store());
     let plain = |n: usize| seed::host(&infrastructure(n as u64), &format!("host-{n:05}"), &json!(seed::labels(n)));
-    let at = |n: usize| format!("{}/host-{n:05}", within(HOSTS, &infrastructure(n as u64)));
     let count = usize::try_from(count).context("too many hosts")?;
-    let make = |n: usize| {
-        let body = seed::settled(&plain(n), now).to_string();
-        Ok((Method::POST, within(HOSTS, &infrastructure(n as u64)), Body::Json(body.into())))
-    };
-    pool.many(count, IN_FLIGHT, make).await.context("creating hosts")?;
     let data = Kind { plural: "hardwaredata", kind: "HardwareData", ..HOSTS };
     let found = |n: usize| {
         let host = serde_json::from_value(plain(n)).context("reading a host")?;
@@ -124,16 +118,10 @@ pub async fn hosts(pool: &Pool, count: u64) -> Result<()> {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("ownerReferences");
         }
-        Ok((Method::POST, within(data, &infrastructure(n as u64)), Body::Json(object.to_string().into())))
+        Ok(stored(object, (count + n) as u64))
     };
-    pool.many(count, IN_FLIGHT, found).await.context("creating hardware data")?;
-    let status = |n: usize| {
-        let status = seed::settled(&plain(n), now).get("status").cloned().unwrap_or_default();
-        let body = json!({ "status": status }).to_string();
-        Ok((Method::PATCH, format!("{}/status", at(n)), Body::Merge(body.into())))
-    };
-    pool.many(count, IN_FLIGHT, status).await.context("writing the status of hosts")?;
-    Ok(())
+    store.put(data, count, found).await?;
+    store.put(HOSTS, count, |n| Ok(stored(seed::settled(&plain(n), now), n as u64))).await
 }
 
 /// Starts rooms with their admission webhooks on a port, and waits until the server asks them.

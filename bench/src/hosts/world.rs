@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use http::Method;
 use serde_json::{Value, json};
-use sim::ec2::Handle;
+use sim::ec2::{Handle, catalogue};
 
 use crate::cloud::provider;
 use crate::http::{Body, Pool, served};
@@ -15,13 +15,20 @@ pub const MACHINES: Kind =
     Kind { group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", plural: "awsmachines", kind: "AWSMachine" };
 const CORE: &str = "cluster.x-k8s.io";
 const REGION: &str = "us-east-1";
-const ZONE: &str = "us-east-1a";
+/// A subnet of the simulator has 251 addresses, so 1,000 machines need four of them.
+const ZONES: [&str; 5] = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d", "us-east-1f"];
 const TYPE: &str = "m5.large";
 const NAMESPACES: u64 = 10;
 const IN_FLIGHT: usize = 32;
 
 fn namespace(number: u64) -> String {
     format!("fleet-{:02}", number % NAMESPACES)
+}
+
+/// The zone of the n-th namespace, and so of all its machines.
+fn zone(number: u64) -> Result<&'static str> {
+    let offering: Vec<_> = ZONES.into_iter().filter(|zone| catalogue::offered(TYPE, zone)).collect();
+    offering.get((number % NAMESPACES) as usize % offering.len().max(1)).copied().context("no zone offers the type")
 }
 
 fn within(kind: Kind, namespace: &str) -> String {
@@ -68,16 +75,16 @@ pub async fn prepare(pool: &Pool, definitions: &[Value], ec2: &Handle) -> Result
     served(pool, &[MACHINES.path(), provided.path(), clusters.path(), machines.path()]).await?;
     let names: Vec<Value> = (0..NAMESPACES).map(|n| json!({"metadata": {"name": namespace(n)}})).collect();
     pool.create_all("/api/v1/namespaces", &names).await.context("creating namespaces")?;
-    let subnet = ec2.subnet(REGION, ZONE, false).context("the simulator has no subnet")?;
     for n in 0..NAMESPACES {
-        let space = namespace(n);
+        let (space, zone) = (namespace(n), zone(n)?);
+        let subnet = ec2.subnet(REGION, zone, false).context("the simulator has no subnet")?;
         let data =
             json!({"metadata": {"name": "boot"}, "stringData": {"value": "#cloud-config\n", "format": "cloud-config"}});
         pool.create_all(&format!("/api/v1/namespaces/{space}/secrets"), &[data]).await.context("creating data")?;
         let infrastructure = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster",
             "metadata": {"name": "c", "namespace": space, "annotations": {"cluster.x-k8s.io/managed-by": "bench"}},
             "spec": {"region": REGION, "network": {"subnets": [
-                {"id": subnet, "availabilityZone": ZONE, "isPublic": false}]}}});
+                {"id": subnet, "availabilityZone": zone, "isPublic": false}]}}});
         pool.create_all(&within(provided, &space), &[infrastructure]).await.context("creating clusters")?;
         status(pool, provided, &space, "c", json!({"ready": true})).await?;
         let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
@@ -106,7 +113,7 @@ pub async fn machines(pool: &Pool, ec2: &Handle, count: u64) -> Result<Vec<(Stri
         let owner = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
             "metadata": {"name": name, "namespace": space, "labels": {"cluster.x-k8s.io/cluster-name": "c"}},
-            "spec": {"clusterName": "c", "version": "v1.34.1", "failureDomain": ZONE, "bootstrap": {"dataSecretName": "boot"},
+            "spec": {"clusterName": "c", "version": "v1.34.1", "failureDomain": zone(n)?, "bootstrap": {"dataSecretName": "boot"},
                 "infrastructureRef": {"apiGroup": MACHINES.group, "kind": MACHINES.kind, "name": name}},
         });
         let made =
@@ -118,4 +125,18 @@ pub async fn machines(pool: &Pool, ec2: &Handle, count: u64) -> Result<Vec<(Stri
         anyhow::Ok((within(MACHINES, &space), machine(&space, &name, image, &reference)))
     };
     futures::stream::iter((0..count).map(one)).buffered(IN_FLIGHT).try_collect().await.context("creating Machines")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_machines_find_an_address_each() {
+        let mut taken = std::collections::BTreeMap::<&str, u32>::new();
+        for number in 0..1000 {
+            *taken.entry(zone(number).unwrap()).or_default() += 1;
+        }
+        assert!(taken.values().all(|machines| *machines <= 251), "{taken:?}");
+    }
 }

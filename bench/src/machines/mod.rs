@@ -116,7 +116,7 @@ impl Scene {
         let (rooms, tenant) = ("claims,machines", world::namespace());
         let mut subject = Box::pin(start(stage, &server, &pool, (rooms, port), &tenant)).await?;
         world::cluster(&server, &pool).await?;
-        world::hosts(&pool, count).await?;
+        world::hosts(&server, &pool, count).await?;
         let objects = world::machines(&pool, count).await?;
         let simulator = world::simulator(&server).await?;
         subject.silent(&server, QUIET, stage.patience()).await?;

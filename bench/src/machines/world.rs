@@ -163,8 +163,8 @@ pub async fn cluster(server: &Server, pool: &Pool) -> Result<()> {
 }
 
 /// Makes hosts that are available, and the Node that each of them becomes once it is deployed.
-pub async fn hosts(pool: &Pool, count: u64) -> Result<()> {
-    claims::hosts(pool, count).await?;
+pub async fn hosts(server: &Server, pool: &Pool, count: u64) -> Result<()> {
+    claims::hosts(server, count).await?;
     let mut nodes = Vec::new();
     each(pool, &HOSTS.path(), |host| {
         let part = |pointer: &str| host.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();

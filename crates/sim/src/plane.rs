@@ -10,6 +10,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -140,6 +141,7 @@ pub struct Plane {
     server: Server,
     options: Options,
     running: Mutex<Vec<Process>>,
+    store: AtomicU16,
 }
 
 impl Plane {
@@ -157,7 +159,8 @@ impl Plane {
         };
         std::fs::create_dir_all(&dir).map_err(PlaneError::io(format!("creating {}", dir.display())))?;
         let dir = dir.canonicalize().map_err(PlaneError::io(format!("resolving {}", dir.display())))?;
-        let plane = Self { dir, temporary, server, options, running: Mutex::new(Vec::new()) };
+        let (running, store) = (Mutex::new(Vec::new()), AtomicU16::new(0));
+        let plane = Self { dir, temporary, server, options, running, store };
         // A free port may be taken between choosing and listening: that is nobody's failure.
         let mut attempts = 3;
         loop {
@@ -227,6 +230,11 @@ impl Plane {
         self.dir.join("plane.log")
     }
 
+    /// The port on 127.0.0.1 at which etcd, the store behind the API server, answers without asking who it is.
+    pub fn store_port(&self) -> u16 {
+        self.store.load(Ordering::Relaxed)
+    }
+
     /// The process that serves the API.
     pub fn pid(&self) -> Option<u32> {
         self.running().last().map(Process::pid)
@@ -277,17 +285,25 @@ impl Plane {
 
     fn launch(&self, port: Option<u16>) -> Result<(), PlaneError> {
         let remove = self.temporary.then_some(self.dir.as_path());
+        let store = free_port()?;
         let started = match &self.server {
-            Server::Assets(bin) => assets::launch(bin, &self.dir, &self.options, port, remove)?,
-            Server::Plane(bin) => vec![self.launch_plane(bin, port, remove)?],
+            Server::Assets(bin) => assets::launch(bin, &self.dir, &self.options, (port, store), remove)?,
+            Server::Plane(bin) => vec![self.launch_plane(bin, (port, store), remove)?],
         };
         self.running().extend(started);
+        self.store.store(store, Ordering::Relaxed);
         Ok(())
     }
 
-    fn launch_plane(&self, bin: &Path, port: Option<u16>, remove: Option<&Path>) -> Result<Process, PlaneError> {
+    fn launch_plane(
+        &self,
+        bin: &Path,
+        (port, store): (Option<u16>, u16),
+        remove: Option<&Path>,
+    ) -> Result<Process, PlaneError> {
         let mut command = Command::new(bin);
         command.arg("-dir").arg(&self.dir).arg("-port").arg(port.unwrap_or(0).to_string());
+        command.arg("-etcd-port").arg(store.to_string());
         if let Some(log) = &self.options.audit_log {
             command.arg("-audit-log").arg(self.dir.join(log));
         }

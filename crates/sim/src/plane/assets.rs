@@ -17,21 +17,21 @@ pub(super) fn launch(
     bin: &Path,
     dir: &Path,
     options: &Options,
-    port: Option<u16>,
+    (port, store): (Option<u16>, u16),
     remove: Option<&Path>,
 ) -> Result<Vec<Process>, PlaneError> {
     write_pki(dir)?;
     let port = port.map_or_else(free_port, Ok)?;
     write(&dir.join("kubeconfig"), &kubeconfig(dir, port))?;
-    let (store, endpoint) = start_etcd(bin, dir)?;
+    let (store, endpoint) = start_etcd(bin, dir, store)?;
     let mut server = start_apiserver(bin, dir, options, port, &endpoint, remove)?;
     wait_ready(&mut server, dir)?;
     write(&dir.join("ready"), &server.pid().to_string())?;
     Ok(vec![store, server])
 }
 
-fn start_etcd(bin: &Path, dir: &Path) -> Result<(Process, String), PlaneError> {
-    let client = format!("http://127.0.0.1:{}", free_port()?);
+fn start_etcd(bin: &Path, dir: &Path, port: u16) -> Result<(Process, String), PlaneError> {
+    let client = format!("http://127.0.0.1:{port}");
     let peer = format!("http://127.0.0.1:{}", free_port()?);
     let mut command = Command::new(bin.join("etcd"));
     command
