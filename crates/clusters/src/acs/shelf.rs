@@ -10,7 +10,7 @@ use kit::flight::Flights;
 use tokio::time::Instant;
 
 use super::machine::{self, Parts, Stock};
-use super::zone::{self, Resolved};
+use super::zone::{self, FoundDomain, Resolved};
 use super::{Clouds, Fault};
 use crate::secrets::Credentials;
 
@@ -18,6 +18,9 @@ use crate::secrets::Credentials;
 const FOUND: Duration = Duration::from_secs(600);
 /// What was not found is looked for again after this long.
 const MISSED: Duration = Duration::from_secs(60);
+/// Which id a domain has is not asked again for this long: paths of domains hardly ever change, and what hangs on the id is
+/// asked with it every time.
+const DOMAIN: Duration = Duration::from_secs(1_800);
 /// More answers than this are not kept.
 const MOST: usize = 4_096;
 
@@ -34,6 +37,7 @@ pub struct Shelf<C: Clouds> {
     machines: Flights<MachineKey, Found>,
     kept: Mutex<BTreeMap<MachineKey, (Instant, Found)>>,
     places: Mutex<BTreeMap<ZoneKey, (Instant, Resolved)>>,
+    domains: Mutex<BTreeMap<ZoneKey, (Instant, FoundDomain)>>,
 }
 
 fn zone_key(credentials: &Credentials, zone: &AvailabilityZone) -> ZoneKey {
@@ -53,6 +57,7 @@ impl<C: Clouds> Shelf<C> {
             machines: Flights::new(),
             kept: Mutex::default(),
             places: Mutex::default(),
+            domains: Mutex::default(),
         })
     }
 
@@ -74,11 +79,16 @@ impl<C: Clouds> Shelf<C> {
     ) -> Result<Resolved, Fault> {
         let key = zone_key(credentials, zone);
         let acs = self.clouds.open(&credentials.profile).map_err(Fault::definitive)?;
-        let asked = zone.clone();
-        let answer =
-            self.zones.join((key.clone(), several), || async move { zone::whole(&acs, &asked, several).await }).await;
-        if let Ok(resolved) = &answer {
-            self.keep_place(key, resolved.clone());
+        let (asked, known) = (zone.clone(), self.domain(&key));
+        let flight = (key.clone(), several);
+        let answer = self.zones.join(flight, || async move { zone::whole(&acs, &asked, several, known).await }).await;
+        match &answer {
+            Ok(resolved) => {
+                self.keep_domain(&key, resolved);
+                self.keep_place(key, resolved.clone());
+            }
+            Err(Fault::Definitive { .. }) => drop(lock(&self.domains).remove(&key)),
+            Err(Fault::Passing { .. }) => {}
         }
         answer
     }
@@ -110,7 +120,7 @@ impl<C: Clouds> Shelf<C> {
             .join(key.clone(), || async move {
                 let place = match known {
                     Some(known) => known.place,
-                    None => zone::place(&acs, &asked).await.map_err(|fault| vec![fault])?,
+                    None => zone::place(&acs, &asked, None).await.map_err(|fault| vec![fault])?.0,
                 };
                 machine::check(&acs, &place, &parts).await
             })
@@ -140,6 +150,25 @@ impl<C: Clouds> Shelf<C> {
         let places = lock(&self.places);
         let (at, place) = places.get(key)?;
         (now.saturating_duration_since(*at) < FOUND).then(|| place.clone())
+    }
+
+    fn domain(&self, key: &ZoneKey) -> Option<FoundDomain> {
+        let now = self.clock.instant();
+        let domains = lock(&self.domains);
+        let (at, found) = domains.get(key)?;
+        (now.saturating_duration_since(*at) < DOMAIN).then(|| found.clone())
+    }
+
+    /// Keeps the id of a domain from when it was asked for; using it does not make it younger.
+    fn keep_domain(&self, key: &ZoneKey, resolved: &Resolved) {
+        let Some(id) = resolved.place.domain.clone() else { return };
+        let found = FoundDomain { id, verified: resolved.verified };
+        let now = self.clock.instant();
+        let mut domains = lock(&self.domains);
+        domains.retain(|_, (at, _)| now.saturating_duration_since(*at) < DOMAIN);
+        if domains.get(key).is_none_or(|(_, known)| *known != found) && domains.len() < MOST {
+            domains.insert(key.clone(), (now, found));
+        }
     }
 
     fn keep_place(&self, key: ZoneKey, place: Resolved) {

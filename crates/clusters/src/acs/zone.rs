@@ -36,28 +36,72 @@ pub struct Resolved {
     pub network: String,
     /// The type of the network.
     pub network_type: String,
+    /// Whether the domain is known to lie at the path that was asked for; who may not list domains knows only its name.
+    pub verified: bool,
+}
+
+/// A domain as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FoundDomain {
+    pub id: DomainId,
+    pub verified: bool,
 }
 
 const ROOT: &str = "ROOT";
 
-/// Checks domain, account and zone.
-pub(super) async fn place<A: CloudStack>(acs: &A, zone: &AvailabilityZone) -> Result<Place, Fault> {
-    let domain = if zone.domain.is_empty() { None } else { Some(domain(acs, zone).await?) };
-    if !zone.account.is_empty() {
-        account(acs, zone, domain.clone()).await?;
-    }
+/// Checks domain, account and zone; a domain whose id is known is not asked for.
+pub(super) async fn place<A: CloudStack>(
+    acs: &A,
+    zone: &AvailabilityZone,
+    known: Option<FoundDomain>,
+) -> Result<(Place, bool), Fault> {
+    let owner = async {
+        let domain = match known {
+            Some(known) => Some(known),
+            None if zone.domain.is_empty() => None,
+            None => Some(domain(acs, zone).await?),
+        };
+        if !zone.account.is_empty() {
+            account(acs, zone, domain.as_ref().map(|domain| domain.id.clone())).await?;
+        }
+        Ok::<Option<FoundDomain>, Fault>(domain)
+    };
+    // Neither needs the other; what is told first is the same as if they came one after the other.
+    let (owner, found) = futures::join!(owner, the_zone(acs, zone));
+    let domain = owner?;
     let account = Some(zone.account.clone()).filter(|account| !account.is_empty());
-    Ok(Place { zone: the_zone(acs, zone).await?, domain, account })
+    let verified = domain.as_ref().is_none_or(|domain| domain.verified);
+    Ok((Place { zone: found?, domain: domain.map(|domain| domain.id), account }, verified))
 }
 
-/// Checks everything of an availability zone; with several of them, networks must be shared.
-pub(super) async fn whole<A: CloudStack>(acs: &A, zone: &AvailabilityZone, several: bool) -> Result<Resolved, Fault> {
-    let place = place(acs, zone).await?;
+/// Checks everything of an availability zone; with several of them, networks must be shared. What a known id leads to is
+/// believed only when it is good: a domain may have been made anew under its name.
+pub(super) async fn whole<A: CloudStack>(
+    acs: &A,
+    zone: &AvailabilityZone,
+    several: bool,
+    known: Option<FoundDomain>,
+) -> Result<Resolved, Fault> {
+    let knows = known.is_some();
+    match checked(acs, zone, several, known).await {
+        Err(Fault::Definitive { credentials: false, .. }) if knows => checked(acs, zone, several, None).await,
+        answer => answer,
+    }
+}
+
+async fn checked<A: CloudStack>(
+    acs: &A,
+    zone: &AvailabilityZone,
+    several: bool,
+    known: Option<FoundDomain>,
+) -> Result<Resolved, Fault> {
+    let (place, verified) = place(acs, zone, known).await?;
     let (network, kind) = network(acs, zone, &place).await?;
     if several && kind != Some(NetworkType::Shared) {
         return Err(Fault::definitive("network must be Shared when several zones are used"));
     }
-    Ok(Resolved { place, network, network_type: kind.map(|kind| kind.to_string()).unwrap_or_default() })
+    let network_type = kind.map(|kind| kind.to_string()).unwrap_or_default();
+    Ok(Resolved { place, network, network_type, verified })
 }
 
 /// The whole path of a domain as CloudStack writes it.
@@ -66,7 +110,7 @@ fn path(domain: &str) -> String {
     if below == ROOT { ROOT.to_owned() } else { format!("{ROOT}/{below}") }
 }
 
-async fn domain<A: CloudStack>(acs: &A, zone: &AvailabilityZone) -> Result<DomainId, Fault> {
+async fn domain<A: CloudStack>(acs: &A, zone: &AvailabilityZone) -> Result<FoundDomain, Fault> {
     let wanted = path(&zone.domain);
     let last = wanted.rsplit('/').next().unwrap_or(ROOT).to_owned();
     let found = match acs.list_domains(Some(&last)).await {
@@ -77,7 +121,7 @@ async fn domain<A: CloudStack>(acs: &A, zone: &AvailabilityZone) -> Result<Domai
     let at = |path: &Option<String>| path.as_deref() == Some(wanted.as_str());
     match found.iter().find(|domain| at(&domain.path)) {
         Some(domain) if domain.state.as_deref().is_none_or(|state| state.eq_ignore_ascii_case("active")) => {
-            Ok(domain.id.clone())
+            Ok(FoundDomain { id: domain.id.clone(), verified: true })
         }
         Some(domain) => {
             let state = domain.state.clone().unwrap_or_default();
@@ -97,7 +141,7 @@ async fn own_domain<A: CloudStack>(
     zone: &AvailabilityZone,
     wanted: &str,
     last: &str,
-) -> Result<DomainId, Fault> {
+) -> Result<FoundDomain, Fault> {
     let users = acs.list_users().await.map_err(|error| fault(&error))?;
     let fits = |user: &&cloudstack::port::User| {
         let same_account = zone.account.is_empty() || user.account == zone.account;
@@ -107,8 +151,9 @@ async fn own_domain<A: CloudStack>(
         };
         same_account && same_domain
     };
-    if let Some(id) = users.iter().find(fits).and_then(|user| user.domain_id.clone()) {
-        return Ok(id);
+    let found = users.iter().find(fits).and_then(|user| Some((user.domain_id.clone()?, user.domain_path.is_some())));
+    if let Some((id, verified)) = found {
+        return Ok(FoundDomain { id, verified });
     }
     let own = users.first().map(|user| (user.account.clone(), user.domain.clone().unwrap_or_default()));
     let (account, domain) = own.unwrap_or_default();

@@ -140,6 +140,17 @@ impl Seeing {
         self.stored.spec_valid == Some(true) && self.stored.observed_generation == generation
     }
 
+    /// What is told of a datacenter that can be used: also what nobody could look at.
+    fn validated(&self) -> String {
+        let unsure = self.zones.iter().filter(|zone| zone.found.as_ref().is_ok_and(|found| !found.verified));
+        let names: Vec<String> = unsure.map(|zone| format!("\"{}\"", zone.name)).collect();
+        let meaning = Reason::Validated.meaning();
+        if names.is_empty() {
+            return meaning.to_owned();
+        }
+        format!("{meaning}; availability zone {}: domain path not verifiable", names.join(", "))
+    }
+
     /// The status as it should be, and what is thought of each aspect.
     #[must_use]
     pub fn status(&self, outlook: &Outlook) -> Option<(CloudStackDatacenterConfigStatus, Vec<Verdict>)> {
@@ -155,7 +166,7 @@ impl Seeing {
                 next.spec_valid = Some(true);
                 next.failure_message.clear();
                 next.availability_zones = self.zones.iter().filter_map(resolved).collect();
-                vec![yes(VALID, Reason::Validated), accepted(), answers()]
+                vec![Verdict::yes(VALID, Reason::Validated.as_str(), self.validated()), accepted(), answers()]
             }
             Outlook::Invalid { message, credentials, unreachable } => {
                 next.spec_valid = Some(false);
@@ -178,7 +189,7 @@ impl Seeing {
                 let was = |type_, otherwise: Verdict| match find(&self.stored.conditions, type_) {
                     Some(condition) if self.was_valid() && condition.status == "True" => {
                         if type_ == VALID {
-                            yes(VALID, Reason::Validated)
+                            Verdict::yes(VALID, Reason::Validated.as_str(), condition.message.clone())
                         } else {
                             accepted()
                         }

@@ -144,8 +144,8 @@ impl<C: Clouds> Room for Surveyor<C> {
             Outlook::Silent => Step::Wait { until: None },
             Outlook::Valid => {
                 let period = self.config.datacenter_resync;
-                // A fifth of it more or less, so that many do not ask together.
-                Step::Wait { until: after(period - period / 10 + self.clock.jitter(period / 5)) }
+                // Up to a fifth more, so that many do not ask together; never more often than was said.
+                Step::Wait { until: after(period + self.clock.jitter(period / 5)) }
             }
             Outlook::Invalid { unreachable: None, .. } => Step::Wait { until: after(AGAIN) },
             Outlook::Invalid { unreachable: Some(message), .. } => Step::Fail { message, at_least: None },

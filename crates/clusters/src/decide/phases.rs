@@ -32,8 +32,11 @@ pub(super) fn work(s: &Snapshot) -> Result<Thought, Need> {
     if !s.strangers.is_empty() {
         thought.steps.push(Step::Own { children: s.strangers.clone() });
     }
-    let waiting = "the network plugin waits for the control plane";
-    thought.network = Some(Err(info(Reason::ControlPlaneNotReady, waiting)));
+    // Behind a control plane that is as it was, the plugin is as it was told last, whatever keeps a change from beginning.
+    if let Turn::End(_) = plane_ready(s) {
+        let waiting = "the network plugin waits for the control plane";
+        thought.network = Some(Err(info(Reason::ControlPlaneNotReady, waiting)));
+    }
     for one in phase::ORDER {
         let turn = match one {
             Phase::ValidateControlPlaneIp => endpoint(s, &mut thought)?,

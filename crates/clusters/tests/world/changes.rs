@@ -1,5 +1,6 @@
 //! What changes do: which machines are replaced, in which order, and that nothing else happens.
 
+use clusters::change::{Action, Role};
 use serde_json::{Value, json};
 use sim::server::Server;
 
@@ -128,14 +129,55 @@ async fn another_offering_replaces_the_machines_of_its_roles_and_going_back_find
     let offer = |name: &'static str| {
         change(&server, MACHINES, "w", |object| object["spec"]["computeOffering"] = json!({"name": name}));
     };
+    // What is told before is what happens then.
+    let [same] = planned(&server, &[machine("w", "kube-1.31", "Medium Instance")]).try_into().unwrap();
+    assert!(same.objects.iter().all(|one| one.action == Action::Keep), "{:?}", same.objects);
+    let [plan] = planned(&server, &[machine("w", "kube-1.31", "Large Instance")]).try_into().unwrap();
+    assert_eq!(rolled(&plan), [Role::Group("md-0".into())]);
+    let made = plan.objects.iter().find(|one| one.action == Action::Create).unwrap().name.clone();
     offer("Large Instance");
     assert!(server.wait_until(LIMIT, |server| template_of(server, "prod-md-0") != first).await);
+    assert_eq!(template_of(&server, "prod-md-0"), made);
     ready(&server, "prod").await;
     assert_eq!(template_of(&server, "prod-md-1"), other);
     let same = server.get(PLANES, SYSTEM, "prod").unwrap();
     assert_eq!(same["metadata"]["generation"], plane["metadata"]["generation"], "the control plane is not touched");
     offer("Medium Instance");
     assert!(server.wait_until(LIMIT, |server| template_of(server, "prod-md-0") == first).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn zones_come_and_go_without_replacing_a_machine_and_a_role_of_one_is_told() {
+    let (server, site) = world();
+    apply(&server, &site);
+    change(&server, CLUSTERS, "prod", |object| object["spec"]["workerNodeGroupConfigurations"][0]["count"] = json!(1));
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let specs = |server: &Server| {
+        let kept = [(PLANES, "prod"), (GROUPS, "prod-md-0"), (CAPI, "prod")];
+        kept.map(|(kind, name)| server.get(kind, SYSTEM, name).unwrap()["spec"].clone())
+    };
+    let zones = |server: &Server| {
+        let zones = server.get(PROVIDER, SYSTEM, "prod").unwrap()["spec"]["failureDomains"].clone();
+        zones.as_array().unwrap().iter().map(|zone| zone["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let before = specs(&server);
+    change(&server, DATACENTERS, "dc", |object| {
+        let all = object["spec"]["availabilityZones"].as_array_mut().unwrap();
+        let mut second = all[0].clone();
+        second["name"] = json!("az-2");
+        second["zone"] = json!({"name": "zone-2", "network": {"name": "shared"}});
+        all.push(second);
+    });
+    assert!(server.wait_until(LIMIT, |server| zones(server) == ["az-1", "az-2"]).await, "{:?}", zones(&server));
+    assert!(!events(&server, "prod").contains(&"ZoneRemovalBlocked".to_owned()));
+    change(&server, DATACENTERS, "dc", |object| {
+        object["spec"]["availabilityZones"].as_array_mut().unwrap().truncate(1);
+    });
+    assert!(server.wait_until(LIMIT, |server| zones(server) == ["az-1"]).await, "{:?}", zones(&server));
+    ready(&server, "prod").await;
+    assert_eq!(specs(&server), before);
+    assert!(events(&server, "prod").contains(&"ZoneRemovalBlocked".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

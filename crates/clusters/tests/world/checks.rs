@@ -75,6 +75,57 @@ async fn rotated_credentials_are_used_at_once() {
     let everything: Vec<Value> =
         server.objects().into_iter().filter(|(key, _)| key.resource != "secrets").map(|(_, object)| object).collect();
     assert!(!serde_json::to_string(&everything).unwrap().contains("canary"), "no secret is ever told");
+    let measured = site.measured();
+    assert!(measured.contains("berth_clusters_"), "{measured}");
+    assert!(!measured.contains("canary") && !measured.contains("another-key"), "and none is measured");
+}
+
+/// A normal user may not list domains and belongs to one; what could not be looked at is told, and once.
+#[tokio::test(start_paused = true)]
+async fn the_keys_of_a_normal_user_are_enough_and_what_they_do_not_show_is_told() {
+    let (server, site) = world();
+    let (key, word) = site.acs.key_of("user").unwrap();
+    server.put(secret("global", &site.acs.endpoint, &key, &word)).unwrap();
+    apply(&server, &site);
+    change(&server, DATACENTERS, "dc", |object| {
+        object["spec"]["availabilityZones"][0]["domain"] = json!("tenant/team");
+        object["spec"]["availabilityZones"][0]["account"] = json!("user");
+    });
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let told = |server: &sim::server::Server| found(&server.get(DATACENTERS, NS, "dc").unwrap(), "Valid");
+    let (state, _, message) = told(&server);
+    assert_eq!(state, "True");
+    assert!(message.ends_with("; availability zone \"az-1\": domain path not verifiable"), "{message}");
+    pass(60).await;
+    let effects = server.effects();
+    pass(7_200).await;
+    assert_eq!((server.effects(), told(&server).2), (effects, message));
+}
+
+/// The id of a domain is remembered for a while, and believed only as long as it leads somewhere.
+#[tokio::test(start_paused = true)]
+async fn a_domain_that_is_made_anew_is_found_again_and_one_that_is_gone_is_told() {
+    let (server, site) = world();
+    let mut place = datacenter(&site, "dc");
+    place["spec"]["availabilityZones"][0]["domain"] = json!("tenant");
+    place["spec"]["availabilityZones"][0]["account"] = json!("tenant-admin");
+    server.put(place).unwrap();
+    let _process = site.start(&server, site.config());
+    let status = |server: &sim::server::Server| server.get(DATACENTERS, NS, "dc").unwrap()["status"].clone();
+    assert!(server.wait_until(LIMIT, |server| status(server)["specValid"] == true).await, "{:#}", status(&server));
+    let (asked, before) = (site.acs.calls("listDomains"), status(&server)["availabilityZones"][0]["domainID"].clone());
+    pass(1_500).await;
+    assert_eq!((asked, site.acs.calls("listDomains")), (1, 1));
+    assert!(site.acs.calls("listAccounts") > 2, "everything else is asked for every time");
+    site.acs.with(|world, _| world.domains.iter_mut().for_each(|one| one.id.replace_range(..8, "0badcafe")));
+    pass(900).await;
+    assert_eq!(status(&server)["specValid"], true);
+    assert_ne!(status(&server)["availabilityZones"][0]["domainID"], before);
+    site.acs.with(|world, _| world.domains.retain(|one| !one.path.starts_with("ROOT/tenant")));
+    pass(900).await;
+    let told = status(&server)["failureMessage"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(told, "availability zone \"az-1\": domain \"tenant\" not found");
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,6 +196,16 @@ async fn an_endpoint_that_somebody_has_is_not_used() {
     let skip = "anywhere.eks.amazonaws.com/skip-ip-check";
     change(&server, CLUSTERS, "other", |object| object["metadata"]["annotations"] = json!({skip: "true"}));
     ready(&server, "other").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_without_an_address_is_told_and_used() {
+    let (server, site) = world();
+    apply(&server, &site);
+    site.ground.found.store(2, Ordering::SeqCst);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    assert!(events(&server, "prod").contains(&"EndpointNotResolved".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,6 +309,31 @@ async fn a_hundred_equal_clusters_cost_the_calls_of_one() {
     };
     let (one, many) = (calls(1).await, calls(100).await);
     assert!(many * 10 <= one * 12, "one cluster costs {one} calls, a hundred {many}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_datacenter_is_not_judged_and_afterwards_is_at_once() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let said = |server: &sim::server::Server| {
+        let status = server.get(DATACENTERS, NS, "dc").unwrap()["status"].clone();
+        (status["specValid"].clone(), status["observedGeneration"].clone())
+    };
+    let before = said(&server);
+    change(&server, DATACENTERS, "dc", |object| {
+        object["metadata"]["annotations"] = json!({"anywhere.eks.amazonaws.com/paused": "true"});
+        object["spec"]["availabilityZones"][0]["zone"]["name"] = json!("nowhere");
+    });
+    pass(5).await;
+    let calls = site.acs.log().len();
+    pass(1_500).await;
+    assert_eq!((said(&server), site.acs.log().len()), (before, calls));
+    assert!(condition(&server, "prod", "Ready").0 == "True" && failure(&server, "prod") == Default::default());
+    change(&server, DATACENTERS, "dc", |object| object["metadata"]["annotations"] = json!({}));
+    let judged = std::time::Duration::from_secs(5);
+    assert!(server.wait_until(judged, |server| said(server) == (json!(false), json!(2))).await, "{:?}", said(&server));
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,6 +68,14 @@ async fn a_cluster_of_another_controller_is_taken_over_without_replacing_a_machi
         assert_eq!(now["spec"], before["spec"], "{name}");
         assert_eq!(now["metadata"]["labels"]["cluster.anywhere.eks.amazonaws.com/cluster-namespace"], NS, "{name}");
     }
+    // As long as nothing is changed it is left as others rendered it, and that is told.
+    let [plan] = planned(&server, &[server.get(CLUSTERS, NS, "prod").unwrap()]).try_into().unwrap();
+    assert_eq!((rolled(&plan), plan.objects.len()), (Vec::new(), 0));
+    assert!(plan.warnings.iter().any(|told| told.starts_with("another release or controller")), "{:?}", plan.warnings);
+    let mut more = server.get(CLUSTERS, NS, "prod").unwrap();
+    more["spec"]["workerNodeGroupConfigurations"][0]["count"] = json!(3);
+    let [plan] = planned(&server, &[more]).try_into().unwrap();
+    assert_eq!(rolled(&plan), []);
     // The next change of the user is carried out, and templates that mean the same keep their names.
     change(&server, CLUSTERS, "prod", |object| object["spec"]["workerNodeGroupConfigurations"][0]["count"] = json!(3));
     ready(&server, "prod").await;

@@ -9,8 +9,12 @@ use cloudstack::limits::Limits;
 use cloudstack::net::{Meter, Options as AcsOptions};
 use clusters::Ways;
 use clusters::acs::{Allowed, Reach};
+use clusters::admit::Terms;
+use clusters::change::{Effect, Role};
 use clusters::config::Config;
+use clusters::plan::{Documents, Plan, plan_running};
 use clusters::probe::{Probe, Probed};
+use clusters::render::Settings;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kit::clock::Clock;
@@ -93,7 +97,11 @@ impl Probe for Ground {
         let takes = Duration::from_millis(self.takes.load(Ordering::SeqCst));
         async move {
             tokio::time::sleep(takes).await;
-            if found == 0 { Probed::Silent } else { Probed::Connected }
+            match found {
+                0 => Probed::Silent,
+                1 => Probed::Connected,
+                _ => Probed::NoAddress,
+            }
         }
         .boxed()
     }
@@ -141,9 +149,14 @@ impl Site {
         }
     }
 
+    /// Everything that is measured, as it is scraped.
+    pub fn measured(&self) -> String {
+        self.metrics.lock().unwrap().encode()
+    }
+
     /// The sum of all series of a metric whose labels hold this text.
     pub fn counted(&self, metric: &str, labels: &str) -> f64 {
-        let text = self.metrics.lock().unwrap().encode();
+        let text = self.measured();
         let values = text.lines().filter_map(|line| {
             let (series, value) = line.rsplit_once(' ')?;
             let found = series.split('{').next() == Some(metric) && series.contains(labels);
@@ -357,6 +370,26 @@ pub fn apply(server: &Server, site: &Site) {
     server.put(datacenter(site, "dc")).unwrap();
     server.put(machine("m", "kube-1.31", "Medium Instance")).unwrap();
     server.put(cluster("prod")).unwrap();
+}
+
+/// What would be done for files, by what the server holds.
+pub fn planned(server: &Server, files: &[Value]) -> Vec<Plan> {
+    let mut seen = clusters::plan::Server::default();
+    for kind in [CLUSTERS, DATACENTERS, MACHINES, "bundles.anywhere.eks.amazonaws.com"] {
+        for object in [NS, SYSTEM].iter().flat_map(|namespace| server.list(kind, namespace)) {
+            seen.documents.take(object).unwrap();
+        }
+    }
+    GENERATED.iter().flat_map(|kind| server.list(kind, SYSTEM)).for_each(|object| seen.add(object));
+    let mut given = Documents::default();
+    files.iter().for_each(|file| given.take(file.clone()).unwrap());
+    plan_running(&given, &seen, &Terms::default(), &Settings::default())
+}
+
+/// The roles of a plan whose machines would be replaced.
+pub fn rolled(plan: &Plan) -> Vec<Role> {
+    assert_eq!(plan.faults, []);
+    plan.machines.iter().filter(|change| change.effect == Effect::Roll).map(|change| change.role.clone()).collect()
 }
 
 /// One condition of a cluster: its status, reason and message.

@@ -11,7 +11,7 @@ use sim::sweep::{self, Scenario, World};
 
 use crate::site::*;
 
-/// A cluster is made, changed, and deleted.
+/// A cluster is made, upgraded by a minor version with its network plugin, changed, and deleted.
 struct Life;
 
 /// A cluster is made and stays.
@@ -137,10 +137,17 @@ impl Scenario for Life {
 
     async fn act(&self, world: &World<Site>, step: usize) -> bool {
         match step {
-            0 => change(&world.server, CLUSTERS, "prod", |object| {
-                object["spec"]["workerNodeGroupConfigurations"][0]["labels"] = json!({"tier": "front"});
-                object["spec"]["controlPlaneConfiguration"]["count"] = json!(1);
-            }),
+            0 => {
+                change(&world.server, MACHINES, "m", |object| {
+                    object["spec"]["template"] = json!({"name": "kube-1.32"});
+                });
+                change(&world.server, CLUSTERS, "prod", |object| {
+                    object["spec"]["kubernetesVersion"] = json!("1.32");
+                    object["spec"]["bundlesRef"] = reference(8);
+                    object["spec"]["workerNodeGroupConfigurations"][0]["labels"] = json!({"tier": "front"});
+                    object["spec"]["controlPlaneConfiguration"]["count"] = json!(1);
+                });
+            }
             1 => drop(world.server.delete(CLUSTERS, NS, "prod")),
             _ => return false,
         }
