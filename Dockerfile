@@ -6,6 +6,7 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
 COPY bench bench
+COPY chart/files/crds chart/files/crds
 ENV RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=/src=."
 # Naming the target keeps the flags away from build scripts and macros, which cannot be static.
 RUN cargo build --release --locked --package berth --target "$(rustc --print host-tuple)" \

@@ -6,6 +6,7 @@ mod claims;
 mod cli;
 mod cloud;
 mod clusters;
+mod definitions;
 mod doctor;
 mod explain;
 mod generate;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Limited};
 use k8s_openapi::api::core::v1::Pod;
 use kit::class::chain;
-use kube::api::ListParams;
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::client::Body;
 use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
 
 /// What the chart's pods are labelled with.
 pub const LABEL: &str = "app.kubernetes.io/name=berth";
@@ -43,27 +44,24 @@ pub struct OperatorPod {
 
 impl OperatorPod {
     /// What matters of a pod here.
-    pub fn of(pod: &Pod) -> Self {
-        let spec = pod.spec.as_ref();
-        let ports = || spec.into_iter().flat_map(|spec| &spec.containers).flat_map(|c| c.ports.iter().flatten());
-        let port = |name: &str, otherwise: u16| {
-            let found = ports().find(|port| port.name.as_deref() == Some(name));
-            found.and_then(|port| u16::try_from(port.container_port).ok()).unwrap_or(otherwise)
+    pub fn of(pod: &DynamicObject) -> Self {
+        let every = |pointer: &str| pod.data.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+        let name = |of: &Value| of.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let port = |wanted: &str, otherwise: u16| {
+            let ports = every("/spec/containers").filter_map(|container| container.get("ports")?.as_array()).flatten();
+            let found = ports.into_iter().find(|port| name(port) == wanted);
+            let number = found.and_then(|port| port.get("containerPort")?.as_u64());
+            number.and_then(|number| u16::try_from(number).ok()).unwrap_or(otherwise)
         };
-        let status = pod.status.as_ref();
-        let statuses = || {
-            let main = status.and_then(|status| status.container_statuses.as_ref());
-            let first = status.and_then(|status| status.init_container_statuses.as_ref());
-            main.into_iter().chain(first).flatten()
+        let restarted = |container: &str| {
+            every("/status/containerStatuses").chain(every("/status/initContainerStatuses")).any(|status| {
+                name(status) == container && status.get("restartCount").and_then(Value::as_i64).is_some_and(|n| n > 0)
+            })
         };
-        let restarted = |name: &str| statuses().any(|status| status.name == name && status.restart_count > 0);
-        let first = spec.and_then(|spec| spec.init_containers.as_ref()).into_iter().flatten();
-        let containers = first.chain(spec.into_iter().flat_map(|spec| &spec.containers));
+        let containers = every("/spec/initContainers").chain(every("/spec/containers")).map(name);
         Self {
             name: pod.name_any(),
-            containers: containers
-                .map(|container| Container { name: container.name.clone(), restarted: restarted(&container.name) })
-                .collect(),
+            containers: containers.map(|name| Container { restarted: restarted(&name), name }).collect(),
             metrics: port("metrics", 8080),
             health: port("health", 9440),
         }
@@ -74,8 +72,9 @@ impl OperatorPod {
 ///
 /// # Errors
 /// When they may not be listed, or the server does not answer.
-pub async fn list(client: &Client, namespace: &str) -> Result<Vec<Pod>, Box<kube::Error>> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+pub async fn list(client: &Client, namespace: &str) -> Result<Vec<DynamicObject>, Box<kube::Error>> {
+    // Not as a `Pod`: the binary would hold the reading of every field of every volume and container for a few of them.
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<Pod>(&()));
     let mut pods = api.list(&ListParams::default().labels(LABEL)).await.map_err(Box::new)?.items;
     pods.sort_by_key(ResourceExt::name_any);
     Ok(pods)

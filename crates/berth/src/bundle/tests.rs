@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use serde_json::{Value, json};
 use sim::server::{Action, Kind, Rule, Server};
@@ -188,7 +187,7 @@ async fn pods_are_asked_through_the_server() {
         let mut files = Files::default();
         let mut gather = Gather::new(&client, &mut files, &[], Progress::silent(), Manifest::default());
         let pod = json!({"metadata": {"name": "berth-a"}, "spec": {"containers": [{"name": "berth"}]}});
-        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let pod: kube::api::DynamicObject = serde_json::from_value(pod).unwrap();
         gather.pod("berth-system", &pods::OperatorPod::of(&pod)).await.unwrap();
         assert_eq!((gather.manifest.logs, gather.manifest.left_out.len()), (1, 0), "{:?}", gather.manifest);
         assert_eq!(gather.removed.len(), 1);

@@ -61,7 +61,7 @@ async fn api(client: &Client) -> Check {
 async fn kinds(client: &Client) -> Check {
     let kinds = Kinds::new(client.clone());
     let mut missing = Vec::new();
-    let definitions = api::own::crds();
+    let definitions = crate::definitions::all();
     for definition in &definitions {
         let spec = &definition.spec;
         for version in spec.versions.iter().filter(|version| version.served && version.storage) {

@@ -128,9 +128,8 @@ impl<P: Project> Index<P> {
     }
 
     pub(super) fn all(&self) -> Vec<(ObjectKey, Arc<P::Slim>)> {
-        let mut all: Vec<_> = self.objects.iter().map(|(k, e)| (k.clone(), Arc::clone(&e.slim))).collect();
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        all
+        let entry = |key: &ObjectKey| self.objects.get(key).map(|e| (key.clone(), Arc::clone(&e.slim)));
+        in_order(self.objects.keys().collect()).into_iter().filter_map(entry).collect()
     }
 
     pub(super) fn keys(&self, accepts: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
@@ -231,8 +230,7 @@ impl<P: Project> Index<P> {
             let ours = namespace.is_none() || key.namespace() == namespace;
             (ours && entry.epoch != epoch).then(|| (key.clone(), entry.version.clone()))
         };
-        let mut gone: Vec<(ObjectKey, Version)> = self.objects.iter().filter_map(lost).collect();
-        gone.sort_by(|a, b| a.0.cmp(&b.0));
+        let gone = by_key(self.objects.iter().filter_map(lost).collect());
         gone.iter().flat_map(|(key, last)| self.take(key, last)).collect()
     }
 
@@ -256,6 +254,18 @@ impl<P: Project> Index<P> {
             }
         }
     }
+}
+
+// Sorting is many instructions, and everything above is compiled once for each of many kinds.
+
+fn in_order(mut keys: Vec<&ObjectKey>) -> Vec<&ObjectKey> {
+    keys.sort();
+    keys
+}
+
+fn by_key(mut objects: Vec<(ObjectKey, Version)>) -> Vec<(ObjectKey, Version)> {
+    objects.sort_by(|a, b| a.0.cmp(&b.0));
+    objects
 }
 
 #[cfg(test)]
