@@ -26,6 +26,8 @@ pub struct Ledger {
 }
 
 const SLOW_DOWN: &str = "RequestLimitExceeded";
+/// What a machine needs once in its life; some of it may be asked for many at once.
+const NEEDED: [&str; 4] = ["AllocateHosts", "RunInstances", "TerminateInstances", "ReleaseHosts"];
 const GRACE: f64 = 10.0;
 
 fn seconds(from: Timestamp, to: Timestamp) -> f64 {
@@ -56,6 +58,13 @@ impl Ledger {
     /// Calls that change something.
     pub fn changes(&self) -> usize {
         self.mutating.values().sum()
+    }
+
+    /// All of them over those that were needed: of an operation that a machine needs once at most as many as there are
+    /// machines, of any other none.
+    pub fn over_needed(&self, machines: usize) -> f64 {
+        let needed: usize = NEEDED.iter().filter_map(|name| self.mutating.get(*name)).map(|n| (*n).min(machines)).sum();
+        self.changes() as f64 / needed.max(1) as f64
     }
 
     /// Reads.
@@ -148,6 +157,19 @@ mod tests {
         assert_eq!((ledger.changes(), ledger.trials["RunInstances"], ledger.reads["DescribeHosts"]), (3, 1, 1));
         assert_eq!((ledger.throttled, ledger.throttled_later), (2, 1));
         assert_eq!((ledger.seconds, ledger.reads_per_minute()), (60.0, 1.0));
+    }
+
+    #[test]
+    fn a_call_too_many_shows_although_others_were_shared() {
+        let calls = |all: &[(&str, usize)]| Ledger {
+            mutating: all.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect(),
+            ..Ledger::default()
+        };
+        let shared = [("AllocateHosts", 100), ("RunInstances", 100), ("TerminateInstances", 1), ("ReleaseHosts", 1)];
+        assert_eq!(calls(&shared).over_needed(100), 1.0);
+        assert_eq!(calls(&[("AllocateHosts", 150)]).over_needed(100), 1.5);
+        assert_eq!(calls(&[("RunInstances", 100), ("CreateTags", 100)]).over_needed(100), 2.0);
+        assert_eq!(calls(&[]).over_needed(100), 0.0);
     }
 
     #[test]

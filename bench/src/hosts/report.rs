@@ -56,8 +56,6 @@ pub struct Life {
     pub peak_kib: u64,
 }
 
-/// AllocateHosts, RunInstances and TerminateInstances are needed once for each machine, ReleaseHosts at most.
-const NEEDED: f64 = 4.0;
 /// Entries of one page of the shorter of the two lists.
 const PAGE: u64 = 500;
 
@@ -126,7 +124,7 @@ impl Figures for Hosts {
             // One machine by itself may take half a second more than the cloud, many a twentieth.
             let bar = (life.best_seconds + 0.5).max(life.best_seconds * 1.05);
             rows.push(at_most(what("all have their instance"), bar, "s", Some(life.seconds)));
-            let calls = life.changes_each(*size) / NEEDED;
+            let calls = life.calls.over_needed(usize::try_from(*size).unwrap_or(usize::MAX));
             rows.push(at_most(what("calls that change something, over those needed"), 1.02, "x", Some(calls)));
             let throttled = life.calls.throttled_later as f64;
             rows.push(at_most(what("throttled answers after the first 10 s"), 0.0, "", Some(throttled)));
