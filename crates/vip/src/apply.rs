@@ -1,7 +1,7 @@
 //! Carries out steps: the only code of the room that writes claims and Clusters.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::key::ObjectKey;
 use api::meta::Versioned;
@@ -12,12 +12,16 @@ use kit::class::{Class, Classify};
 use kit::feed::Version;
 use kit::kinds::Kind;
 use kit::write::{Created, Error, Target, Writer};
-use kube::Api;
 use kube::core::DynamicObject;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::facts::{ClaimFacts, ClusterFacts, PoolName, World};
 use crate::names::{FOR_CLUSTER, MANAGED_BY, MANAGER, ROLE, Slot, TRIED_POOLS, UNOWNED_SINCE};
+use crate::proof::Former;
+
+/// In whose name everything is written.
+pub const ROOM: &str = "vip";
 
 /// The group of claims, addresses and pools.
 const IPAM: &str = "ipam.cluster.x-k8s.io";
@@ -25,12 +29,13 @@ const IPAM: &str = "ipam.cluster.x-k8s.io";
 /// Writes claims and Clusters, and remembers what was tried while a claim moves from pool to pool.
 pub struct Hand {
     writer: Writer,
-    world: World,
+    pub(crate) world: World,
+    pub(crate) former: Arc<Former>,
     /// Pools given up between the end of one claim and the beginning of the next. A crash forgets them, which costs a
     /// second attempt at most.
-    tried: Mutex<BTreeMap<(ObjectKey, Slot), Vec<PoolName>>>,
+    tried: Arc<Mutex<BTreeMap<(ObjectKey, Slot), Vec<PoolName>>>>,
     /// Clusters, by uid, whose infrastructure cluster was looked after.
-    pointed: Mutex<BTreeMap<ObjectKey, Box<str>>>,
+    pointed: Arc<Mutex<BTreeMap<ObjectKey, Box<str>>>>,
 }
 
 /// Why an infrastructure cluster was not given its endpoint.
@@ -69,15 +74,24 @@ impl Classify for PointError {
 }
 
 impl Hand {
-    /// A hand that writes through `writer` and tells the feeds of `world` about it.
+    /// A hand that writes through `client` and tells the feeds of `world` about it.
     #[must_use]
-    pub fn new(writer: Writer, world: World) -> Self {
-        Self { writer, world, tried: Mutex::default(), pointed: Mutex::default() }
+    pub fn new(client: Client, world: World, former: Arc<Former>) -> Self {
+        let writer = Writer::new(client, ROOM);
+        Self { writer, world, former, tried: Arc::default(), pointed: Arc::default() }
+    }
+
+    /// The same hand, with the same memory, on another client.
+    #[must_use]
+    pub fn on(&self, client: Client) -> Self {
+        let (tried, pointed) = (Arc::clone(&self.tried), Arc::clone(&self.pointed));
+        let (world, former) = (self.world.clone(), Arc::clone(&self.former));
+        Self { writer: Writer::new(client, ROOM), world, former, tried, pointed }
     }
 
     /// The client underneath, for live reads.
     #[must_use]
-    pub fn client(&self) -> &kube::Client {
+    pub fn client(&self) -> &Client {
         self.writer.client()
     }
 

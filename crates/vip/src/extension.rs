@@ -40,7 +40,8 @@ impl Extension {
                 return Ok(self.stands(&cluster));
             }
         }
-        match timeout_at(deadline, observe::live(self.gate.hand.client(), &self.gate.world, &key)).await {
+        let limit = self.gate.limit(deadline);
+        match timeout_at(limit, observe::live(self.gate.hand.client(), &self.gate.world, &key)).await {
             Ok(Ok(Live::At(live))) => Ok(self.stands(&live.facts)),
             Ok(Ok(Live::Absent | Live::Unread)) => Ok(Standing::default()),
             Ok(Err(error)) => {

@@ -9,6 +9,7 @@ use api::views::Cluster;
 use kit::class::{Class, Classify, chain};
 use kit::clock::Clock;
 use kit::feed::Scope;
+use kit::flight::Rounds;
 use kit::manager::Manager;
 use kit::write;
 use tokio::sync::Semaphore;
@@ -17,16 +18,17 @@ use tokio::time::{Instant, timeout_at};
 use crate::apply::Hand;
 use crate::config::Config;
 use crate::decide::{Next, Snapshot, Step, decide};
-use crate::facts::{ClassFacts, ClusterFacts, World};
+use crate::facts::{ClassFacts, ClusterFacts, PoolName, World};
 use crate::guard::guard;
 use crate::hooks::Answer;
 use crate::names::{CONTROL_PLANE_ENABLED, Role, Slot};
 use crate::observe::{self, Certain};
+use crate::proof::Proof;
 use crate::scene::{Holding, Live, Scene};
 use crate::seats::{Seats, Taken};
-use crate::survey::{OPTED_OUT, Stance, State, UNMANAGED, UNPOOLED, class_of, survey};
+use crate::survey::{OPTED_OUT, Stance, State, UNMANAGED, UNPOOLED, Want, class_of, survey};
 use crate::teller::Teller;
-use crate::words::reason;
+use crate::words::{reason, sentence};
 
 /// What is left of a call's time when the answer is sent.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -52,11 +54,16 @@ pub struct Gate {
     pub(crate) teller: Teller,
     scope: Scope,
     waiting: Semaphore,
+    /// Classes being read: many clusters of one class that come at once are served by few reads.
+    classes: Rounds<ObjectKey, Result<Option<Arc<ClassFacts>>, Arc<kube::Error>>>,
     rounds: Mutex<HashMap<ObjectKey, u32>>,
     /// Clusters, by uid and class, of which the server itself said that they are none of ours: they were let through, so
     /// nothing that an index shows late can help them.
     unmanaged: Mutex<HashSet<(Box<str>, ObjectKey)>>,
 }
+
+/// Claims that a call has made and of which nobody was told yet.
+type Made = Vec<(ClusterFacts, Slot, PoolName)>;
 
 /// Why a step was not carried out.
 enum Trouble {
@@ -80,7 +87,8 @@ impl Gate {
         });
         let (clock, scope) = (manager.clock().clone(), manager.scope().clone());
         let (waiting, rounds, unmanaged) = (Semaphore::new(WAITING), Mutex::default(), Mutex::default());
-        Self { world, hand, config, clock, seats, teller, scope, waiting, rounds, unmanaged }
+        let classes = Rounds::default();
+        Self { world, hand, config, clock, seats, teller, scope, waiting, classes, rounds, unmanaged }
     }
 
     /// Answers whether the topology of this Cluster may be rendered.
@@ -117,9 +125,24 @@ impl Gate {
         let Some(seat) = self.seats.take(&key, end).await else {
             return Answer::retry(1, "another call about this Cluster is still at work");
         };
-        let answer = self.attend(&key, asked, config, &seat, end).await;
+        let mut made = Made::new();
+        let answer = self.attend(&key, asked, config, &seat, end, &mut made).await;
+        self.tell(&key, &mut made, end).await;
         self.count(&key, &answer);
         answer
+    }
+
+    /// One request to the API server may last until then.
+    pub(crate) fn limit(&self, end: Instant) -> Instant {
+        end.min(self.clock.instant() + REQUEST)
+    }
+
+    async fn tell(&self, key: &ObjectKey, made: &mut Made, end: Instant) {
+        for (cluster, slot, pool) in made.drain(..) {
+            if timeout_at(end, self.teller.claimed(key, &cluster, slot, &pool)).await.is_err() {
+                return;
+            }
+        }
     }
 
     async fn attend(
@@ -129,6 +152,7 @@ impl Gate {
         config: Arc<Config>,
         seat: &Taken,
         end: Instant,
+        made: &mut Made,
     ) -> Answer {
         let until = (self.clock.instant() + config.allocation_wait).min(end);
         let (mut live, mut waited, mut collisions) = (Live::Unread, false, 0);
@@ -171,13 +195,20 @@ impl Gate {
                     Err(answer) => return answer,
                 },
                 Next::Await => match self.waiting.try_acquire() {
-                    Ok(_place) => waited = timeout_at(until, news).await.is_err(),
-                    Err(_) => return Answer::retry(1, "waiting for the address, as many other clusters do"),
+                    Ok(_place) => {
+                        self.tell(key, made, end).await;
+                        waited = timeout_at(until, news).await.is_err();
+                    }
+                    Err(_) => {
+                        // Where many come at once each of them costs what it must: that it has its address is told.
+                        made.clear();
+                        return Answer::retry(1, "waiting for the address, as many other clusters do");
+                    }
                 },
                 Next::Do(steps) => {
                     let written = steps.iter().any(|step| matches!(step, Step::Write { .. }));
                     let moved = steps.iter().any(|step| matches!(step, Step::Abandon { .. }));
-                    match self.act(&snapshot, steps, end).await {
+                    match self.act(&snapshot, steps, end, made).await {
                         Ok(()) if written => {
                             return Answer::retry(
                                 1,
@@ -222,8 +253,7 @@ impl Gate {
     }
 
     async fn read(&self, key: &ObjectKey, end: Instant) -> Result<Live, Answer> {
-        let limit = end.min(self.clock.instant() + REQUEST);
-        match timeout_at(limit, observe::live(self.hand.client(), &self.world, key)).await {
+        match timeout_at(self.limit(end), observe::live(self.hand.client(), &self.world, key)).await {
             Ok(Ok(live)) => Ok(live),
             Ok(Err(error)) => {
                 tracing::warn!(cluster = %key, error = %chain(&*error), "the Cluster could not be read");
@@ -241,8 +271,9 @@ impl Gate {
         end: Instant,
     ) -> Result<Option<(ObjectKey, Arc<ClassFacts>)>, Answer> {
         let Some(class) = class else { return Ok(None) };
-        let limit = end.min(self.clock.instant() + REQUEST);
-        match timeout_at(limit, observe::class(self.hand.client(), &self.world, &class)).await {
+        let (hand, named) = (Arc::clone(&self.hand), class.clone());
+        let read = move || async move { observe::class(hand.client(), &hand.world, &named).await.map_err(Arc::from) };
+        match timeout_at(self.limit(end), self.classes.join(class.clone(), read)).await {
             Ok(Ok(found)) => Ok(found.map(|found| (class, found))),
             Ok(Err(error)) if matches!(&*error, kube::Error::Api(status) if status.code == 403) => Ok(None),
             Ok(Err(error)) => {
@@ -254,8 +285,7 @@ impl Gate {
     }
 
     async fn confirm(&self, key: &ObjectKey, cluster: &ClusterFacts, end: Instant) -> Result<Certain, Answer> {
-        let limit = end.min(self.clock.instant() + REQUEST);
-        match timeout_at(limit, observe::certain(self.hand.client(), &self.world, key, cluster)).await {
+        match timeout_at(self.limit(end), observe::certain(self.hand.client(), &self.world, key, cluster)).await {
             Ok(Ok(certain)) => Ok(certain),
             Ok(Err(error)) => {
                 tracing::warn!(cluster = %key, error = %chain(&*error), "class and pools could not be read");
@@ -265,14 +295,18 @@ impl Gate {
         }
     }
 
-    async fn act(&self, snapshot: &Snapshot, steps: Vec<Step>, end: Instant) -> Result<(), Trouble> {
+    async fn act(&self, snapshot: &Snapshot, steps: Vec<Step>, end: Instant, made: &mut Made) -> Result<(), Trouble> {
         if let Err(violation) = guard(snapshot, &steps) {
             tracing::error!(cluster = %snapshot.scene.key, error = %violation, "a step was refused before it had an effect");
             return Err(Trouble::Answer(Answer::retry(15, format!("internal error: {violation}"))));
         }
         for step in steps {
-            let limit = end.min(self.clock.instant() + REQUEST);
-            match timeout_at(limit, self.step(snapshot, &step)).await {
+            if let (Step::Write { .. }, Live::At(live)) = (&step, &snapshot.live)
+                && let Some(answer) = self.unproven(snapshot, &live.facts, end).await
+            {
+                return Err(Trouble::Answer(answer));
+            }
+            match timeout_at(self.limit(end), self.step(snapshot, &step, made)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) if error.class() == Class::Stale => return Err(Trouble::Stale),
                 Ok(Err(error)) => return Err(Trouble::Answer(self.refused(&snapshot.scene.key, &step, &error))),
@@ -285,7 +319,39 @@ impl Gate {
         Ok(())
     }
 
-    async fn step(&self, snapshot: &Snapshot, step: &Step) -> Result<(), write::Error> {
+    /// Why what is about to be shown may not be this cluster's any more; none when the server says that it is.
+    async fn unproven(&self, snapshot: &Snapshot, cluster: &ClusterFacts, end: Instant) -> Option<Answer> {
+        let scene = &snapshot.scene;
+        let claim = |slot: Slot| format!("IPAddressClaim {}", slot.claim_of(&scene.key));
+        match timeout_at(self.limit(end), self.hand.prove(scene, cluster)).await {
+            Ok(Ok(Proof::Held)) => None,
+            Ok(Ok(Proof::Moved { slot })) => {
+                Some(Answer::retry(2, format!("waiting to see what became of {}", claim(slot))))
+            }
+            Ok(Ok(Proof::Unsettled { slot, address, by })) => Some(Answer::retry(
+                2,
+                format!(
+                    "{} has the address {address}, which Cluster {by} had a moment ago and may still show",
+                    claim(slot)
+                ),
+            )),
+            Ok(Ok(Proof::Used { slot, address, by })) => {
+                let state = State::Conflict { address, by: by.to_string() };
+                let class = cluster.class.as_ref().map_or("", ObjectKey::name);
+                self.teller.metrics().conflict();
+                self.teller.metrics().waits(slot.role, class, reason(&state).as_str());
+                let want = Want { family: None, required: true, state };
+                Some(Answer::retry(15, sentence(slot, &want, scene)))
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(cluster = %scene.key, error = %chain(&*error), "what is about to be shown could not be read");
+                Some(Answer::retry(2, "the API server is unavailable: reading the claim once more"))
+            }
+            Err(_) => Some(Answer::retry(2, "the API server does not answer: reading the claim once more")),
+        }
+    }
+
+    async fn step(&self, snapshot: &Snapshot, step: &Step, made: &mut Made) -> Result<(), write::Error> {
         if let (Live::Absent, Step::Claim { slot, pool, .. }) = (&snapshot.live, step) {
             return self.hand.reserve(&snapshot.scene.key, &snapshot.asked, *slot, pool, snapshot.scene.now).await;
         }
@@ -294,7 +360,7 @@ impl Gate {
         match step {
             Step::Claim { slot, pool, tried } => {
                 if self.hand.claim(key, cluster, *slot, pool, tried).await? {
-                    self.teller.claimed(key, cluster, *slot, pool).await;
+                    made.push((cluster.clone(), *slot, pool.clone()));
                 }
             }
             Step::Adopt { slot } => {
@@ -394,7 +460,7 @@ impl Gate {
             if !claim.owners.is_empty() || claim.deleting || claim.paused || !claim.is_ours(*slot) {
                 continue;
             }
-            match timeout_at(end, self.hand.adopt(&key, &facts, *slot, claim)).await {
+            match timeout_at(self.limit(end), self.hand.adopt(&key, &facts, *slot, claim)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     tracing::warn!(cluster = %key, %slot, error = %chain(&error), "claim not adopted before deletion");

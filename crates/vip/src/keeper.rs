@@ -20,12 +20,13 @@ use kit::feed::{Seen, Version};
 use kit::room::{Flow, Notice, Outcome, Report, Room, Trouble, Violation};
 use kit::write;
 
-use crate::apply::{Hand, PointError};
+use crate::apply::{Hand, PointError, ROOM};
 use crate::config::Config;
 use crate::facts::{ClusterFacts, VipStatus, World};
 use crate::keeper::decide::{Mandate, Step};
 use crate::names::{Role, Slot};
 use crate::observe;
+use crate::proof::Proof;
 use crate::scene::{Live, Scene};
 use crate::status;
 use crate::teller::Teller;
@@ -134,6 +135,9 @@ impl Keeper {
                 if let Some(live) = live
                     && let Some(patch) = goal.patch(&live.facts, &live.variables)
                 {
+                    if self.hand.prove(scene, cluster).await.map_err(Error::Read)? != Proof::Held {
+                        return Err(Error::Behind);
+                    }
                     self.hand.write(key, &live.version, patch).await?;
                     let endpoint = !cluster.endpoint.is_valid() && goal.endpoint.is_some();
                     // What the gate gave and somebody took off is put back, which is no news.
@@ -169,7 +173,7 @@ impl Keeper {
 }
 
 impl Room for Keeper {
-    const NAME: &'static str = "vip";
+    const NAME: &'static str = ROOM;
     type Key = ObjectKey;
     type Snapshot = Snapshot;
     type Step = Step;

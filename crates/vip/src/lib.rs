@@ -16,7 +16,8 @@
 //!
 //! **Invariants.** The gate opens only for a Cluster that carries, in the request itself, everything we would write. A claim's
 //! name is the lock: replicas cannot make two. A claim with an address is never moved, an endpoint that is set is never
-//! changed, and nothing is deleted but by uid and version.
+//! changed, and nothing is deleted but by uid and version. Before an address is shown for the first time, the server itself
+//! says that it is still this cluster's ([`proof`]).
 //!
 //! **Failure modes.** Without a pool, an address, the IPAM provider or the API server a cluster waits with a reason; it does
 //! not fail. A claim that somebody deleted is reported, not replaced: no pool can be asked for one given address.
@@ -36,6 +37,7 @@ pub mod metrics;
 pub mod names;
 pub mod observe;
 pub mod pools;
+pub mod proof;
 pub mod rights;
 pub mod scene;
 pub mod seats;
@@ -50,10 +52,9 @@ use std::sync::Arc;
 
 use api::key::ObjectKey;
 use kit::events::Events;
-use kit::manager::{self, Manager};
+use kit::manager::{self, Manager, Stage};
 use kit::queue::{Priority, Work};
 use kit::room::{Driver, Room};
-use kit::write::Writer;
 
 use crate::apply::Hand;
 use crate::config::Config;
@@ -63,6 +64,7 @@ use crate::gate::Gate;
 use crate::keeper::Keeper;
 use crate::metrics::VipMetrics;
 use crate::names::{ROLE, Role, Slot};
+use crate::proof::Former;
 use crate::teller::Teller;
 
 /// Adds the room to a manager and returns what answers the hooks.
@@ -72,8 +74,12 @@ use crate::teller::Teller;
 pub fn mount(manager: &Manager, config: Config) -> Result<Arc<Extension>, manager::Error> {
     let (world, config) = (World::follow(manager)?, Arc::new(config));
     let metrics = VipMetrics::register(manager.metrics(), &world);
-    let hand = Arc::new(Hand::new(Writer::new(manager.client().clone(), Keeper::NAME), world.clone()));
-    let events = Events::new(manager.client().clone(), Keeper::NAME, Some(manager.instance().to_owned()));
+    let former = Former::follow(&world, manager.clock().clone(), manager.scope().clone());
+    let hand = Arc::new(Hand::new(manager.client().clone(), world.clone(), former));
+    // Cluster API waits for the gate, and what the gate tells people is part of its answer's time.
+    let front = Arc::new(hand.on(manager.front().clone()));
+    manager.spawn(Stage::Watch, "vip: clusters of before", |stop| Arc::clone(&front).catch_up(stop));
+    let events = Events::new(manager.front().clone(), Keeper::NAME, Some(manager.instance().to_owned()));
     let teller = Teller::new(events, metrics, world.clone(), manager.clock().clone());
     if config.reconciler && !config.extension {
         tracing::warn!(
@@ -90,7 +96,7 @@ pub fn mount(manager: &Manager, config: Config) -> Result<Arc<Extension>, manage
         let all: BTreeSet<ObjectKey> = keys.clusters.keys(|_| true).into_iter().chain(claims).collect();
         all.into_iter().filter(|key| accepts(key)).collect()
     });
-    Ok(Arc::new(Extension::new(Gate::new(world, hand, config, manager, teller))))
+    Ok(Arc::new(Extension::new(Gate::new(world, front, config, manager, teller))))
 }
 
 /// The cluster that a claim's name stands for.

@@ -14,8 +14,9 @@ use crate::scene::Scene;
 use crate::survey::{Stance, State, Survey, Want, survey};
 use crate::words::{reason, rivalry, sentence};
 
-/// How long the wait of a new cluster is not mentioned.
-const QUIET: Duration = Duration::from_secs(5);
+/// How long the wait of a new cluster is not mentioned. Hundreds of clusters that are made at once have their addresses by
+/// then, and meanwhile Cluster API shows the gate's own words on each.
+const QUIET: Duration = Duration::from_secs(15);
 
 /// The verdicts on one Cluster; none when it is not ours to judge.
 #[must_use]

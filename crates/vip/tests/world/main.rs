@@ -11,5 +11,6 @@ mod moving;
 mod objects;
 mod overlaps;
 mod reserving;
+mod reuse;
 mod sweeps;
 mod told;

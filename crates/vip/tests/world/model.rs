@@ -426,7 +426,7 @@ fn judge_cluster(model: &Model, seen: &mut Seen, next: Value) {
     }
     let pooled = |object: &&Value| note(object, "control-plane-source") == "allocated" && !host(object).is_empty();
     let mut holders: BTreeMap<&str, &Value> = BTreeMap::new();
-    for object in seen.objects.values().filter(pooled).filter(|object| !deeds.unprotected.contains(uid(object))) {
+    for object in seen.objects.values().filter(pooled) {
         if let Some(other) = holders.insert(host(object), object) {
             let both = format!("{} ({}) and {} ({})", name(object), uid(object), name(other), uid(other));
             model.book.wrong(format!("O3: {} is the endpoint of {both}", host(object)));

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use kit::clock::Clock;
 use kit::gates::Gates;
 use kit::manager::{Manager, Options};
+use kit::pace::{Lanes, Pace};
 use kit::telemetry::Metrics;
 use serde_json::{Value, json};
 use sim::server::{Handle, Server};
@@ -38,6 +39,11 @@ impl Quiet {
 
     /// The same at the very moment of its start.
     pub fn begin(config: Config, objects: impl IntoIterator<Item = Value>) -> Self {
+        Self::within(None, config, objects)
+    }
+
+    /// The same with a budget for requests.
+    pub fn within(pace: Option<Pace>, config: Config, objects: impl IntoIterator<Item = Value>) -> Self {
         let server = Server::new(1);
         install(&server);
         for object in objects {
@@ -46,12 +52,21 @@ impl Quiet {
         let (gates, metrics) = (Gates::new(), Metrics::new());
         let clock = Clock::simulated((server.clock())(), 1);
         let berth = server.client("berth");
-        let manager = Manager::new(berth.kube(), clock, gates, metrics.clone(), Options::default());
+        let lanes = match pace {
+            Some(pace) => Lanes::paced(&berth.kube(), &clock, pace),
+            None => Lanes::unlimited(berth.kube()),
+        };
+        let manager = Manager::with_lanes(lanes, clock, gates, metrics.clone(), Options::default());
         let extension = vip::mount(&manager, config).unwrap();
         let mut tasks = JoinSet::new();
         let run = Arc::clone(&manager);
         tasks.spawn(async move { run.run().await.unwrap() });
         Self { server, extension, berth, metrics, manager, tasks }
+    }
+
+    /// The client that rooms use.
+    pub fn rooms(&self) -> kube::Client {
+        self.manager.client().clone()
     }
 
     pub fn cluster(&self, name: &str) -> Value {
