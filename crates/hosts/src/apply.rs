@@ -4,9 +4,9 @@
 mod release;
 
 use api::meta::Versioned;
+use api::names::InstanceId;
 use api::names::claims::REBOOT_ANNOTATION;
 use api::names::hosts::{ALLOCATION_ANNOTATION, LAUNCH_ANNOTATION, REBOOT_PROGRESS_ANNOTATION, SCOPE_ANNOTATION};
-use api::names::InstanceId;
 use api::reasons::claims::Reason as ClaimReason;
 use api::reasons::hosts::Reason;
 use api::views::Cluster;

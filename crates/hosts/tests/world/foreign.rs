@@ -128,7 +128,8 @@ async fn a_machine_runs_on_a_host_of_its_own_and_both_are_given_back() {
     let ended = ec2.describe_instances(&InstanceQuery::Ids(vec![id])).await.unwrap();
     assert_eq!(ended[0].state, InstanceState::Terminated);
     assert!(ec2.describe_hosts(&by_id).await.unwrap().iter().all(|host| host.state.is_released()));
-    for told in ["SuccessfulAllocateDedicatedHost", "SuccessfulCreate", "SuccessfulTerminate", "SuccessfulReleaseHost"] {
+    for told in ["SuccessfulAllocateDedicatedHost", "SuccessfulCreate", "SuccessfulTerminate", "SuccessfulReleaseHost"]
+    {
         assert!(events(&server, "m").iter().any(|reason| reason == told), "{told}: {:?}", events(&server, "m"));
     }
 }

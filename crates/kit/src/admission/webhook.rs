@@ -1,8 +1,8 @@
 //! Telling the API server which webhooks there are: the configurations are generated from the rooms' own lists.
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference, ValidatingWebhook,
-    ValidatingWebhookConfiguration, WebhookClientConfig,
+    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference,
+    ValidatingWebhook, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -164,8 +164,13 @@ mod tests {
 
     #[test]
     fn what_is_guarded_is_not_stored_unseen_and_only_a_new_spec_is_looked_at() {
-        let guard =
-            Webhook { duty: Duty::Guard, group: "a.example", version: "v1", plural: "things", path: "/validate/things" };
+        let guard = Webhook {
+            duty: Duty::Guard,
+            group: "a.example",
+            version: "v1",
+            plural: "things",
+            path: "/validate/things",
+        };
         let service = Service { name: "s", namespace: "n" };
         assert_eq!(mutating([&guard], service).webhooks, Some(Vec::new()));
         let checks = validating([&guard], service).webhooks.unwrap();

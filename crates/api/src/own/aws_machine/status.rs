@@ -57,12 +57,7 @@ pub struct AWSMachineStatus {
     pub failure_message: Option<String>,
 
     /// The aspects of the state of the machine, by type.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "lenient",
-        serialize_with = "graded"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "lenient", serialize_with = "graded")]
     #[schemars(schema_with = "schema::machine_conditions")]
     pub conditions: Vec<Condition>,
 

@@ -333,7 +333,8 @@ fn conditions_of_another_controller_are_read() {
 fn a_condition_that_does_not_hold_is_stored_with_its_severity() {
     let stored = |status: &str, reason: &str| {
         let at = "2026-01-02T03:04:05Z";
-        let condition = json!({"type": "Ready", "status": status, "reason": reason, "message": "", "lastTransitionTime": at});
+        let condition =
+            json!({"type": "Ready", "status": status, "reason": reason, "message": "", "lastTransitionTime": at});
         let read: AWSMachineStatus = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
         let written = serde_json::to_value(&read).unwrap();
         assert_eq!(serde_json::from_value::<AWSMachineStatus>(written.clone()).unwrap(), read);

@@ -51,7 +51,11 @@ impl Meter {
     pub fn new(metrics: &Metrics) -> Self {
         let meter = Self::default();
         metrics.register("aws_requests", "Requests to AWS by error code", meter.calls.clone());
-        metrics.register("aws_throttled", "Requests that AWS answered with a word to slow down", meter.throttled.clone());
+        metrics.register(
+            "aws_throttled",
+            "Requests that AWS answered with a word to slow down",
+            meter.throttled.clone(),
+        );
         metrics.register("aws_request_seconds", "How long a request to AWS took", meter.seconds.clone());
         meter
     }
