@@ -13,6 +13,8 @@ use crate::Usage;
 
 /// The name under which Cluster API knows Berth's hooks.
 pub const EXTENSION: &str = "vip-allocator";
+/// Where Berth looks for types that no catalogue knows.
+const TABLE: &str = "berth-system/types";
 /// How long Berth may take until it is ready.
 const READY: Duration = Duration::from_secs(30);
 
@@ -71,6 +73,8 @@ impl Program {
     pub fn run(&self, args: &[&str]) -> Result<(Option<i32>, String, String)> {
         let output = Command::new(&self.0)
             .args(args)
+            // What is looked for in its lines must not be wrapped.
+            .env_remove("COLUMNS")
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("running {} {}", self.0.display(), args.join(" ")))?;
@@ -124,7 +128,9 @@ impl Operator {
             .args(["--runtime-extension-bind-host", "127.0.0.1", "--runtime-extension-port"])
             .arg(hooks.to_string())
             .arg("--runtime-extension-cert-dir")
-            .arg(plane.webhook_cert_dir()?);
+            .arg(plane.webhook_cert_dir()?)
+            // Groups on hosts are annotated by what the hosts offer, others by a table, once there is one.
+            .args(["--capacity-metal3", "--capacity-table", TABLE]);
         if let Some(server) = clouds.cloudstack {
             // It is on this machine, which is never called otherwise.
             command.args(["--cloudstack-endpoint-allow", server.endpoint.trim_end_matches("/client/api")]);
