@@ -176,9 +176,9 @@ fn refusal(status: u16, body: &str) -> Option<String> {
     if status < 400 {
         return None;
     }
-    let said: serde_json::Value = serde_json::from_str(body).ok()?;
-    let own = said.get("kind").and_then(serde_json::Value::as_str) == Some("Status");
-    let message = said.get("message").and_then(serde_json::Value::as_str).unwrap_or("no reason given");
+    let said: Value = serde_json::from_str(body).ok()?;
+    let own = said.get("kind").and_then(Value::as_str) == Some("Status");
+    let message = said.get("message").and_then(Value::as_str).unwrap_or("no reason given");
     own.then(|| message.to_owned())
 }
 
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn ports_are_found_by_name_and_otherwise_those_of_the_chart() {
-        let pod = |ports: serde_json::Value| {
+        let pod = |ports: Value| {
             let pod = json!({"metadata": {"name": "berth-1"}, "spec": {"initContainers": [{"name": "first"}],
                 "containers": [{"name": "berth", "ports": ports}]},
                 "status": {"containerStatuses": [{"name": "berth", "restartCount": 2, "ready": true, "image": "", "imageID": ""}]}});
