@@ -138,14 +138,16 @@ impl Keeper {
             Err(Closed::Unusable(why)) => return Ok(dark(why)),
         };
         let (memory, wanted) = (self.memory(&s.key), decide::wanted(s, claim));
-        let asks = Asks { wanted: &wanted, known: memory.node.as_deref(), first: !memory.looked };
+        let since = memory.looked.unwrap_or_else(|| self.sights.now());
+        // One pass is soon followed by others, woken by what it wrote: all of them are one question.
+        let asks = Asks { wanted: &wanted, known: memory.node.as_deref(), first: self.sights.is_new(since) };
         let seen = self.sights.look(&client, &cluster, asks).await;
         let ours = match &seen.0 {
             Sight::Seen(nodes) => nodes.iter().find(|node| node.provider_id.as_ref() == Some(&wanted.provider_id)),
             Sight::NotAsked | Sight::Dark(_) => None,
         };
         self.remember(&s.key, |memory| {
-            memory.looked = true;
+            memory.looked = Some(since);
             memory.node = ours.map(|node| node.name.clone()).or_else(|| memory.node.take());
         });
         Ok(seen)

@@ -15,6 +15,7 @@ use kit::events::Events;
 use kit::feed::Version;
 use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
 use kit::write::{self, Writer};
+use tokio::time::Instant;
 
 use super::decide::{self, Says, Step, Thought};
 use super::snapshot::{Refused, Snapshot};
@@ -110,8 +111,8 @@ pub(super) struct Memory {
     pub(super) refused: Option<Refused>,
     /// The Node that was found last.
     pub(super) node: Option<String>,
-    /// Whether its Node was looked for before.
-    pub(super) looked: bool,
+    /// Since when its Node is looked for.
+    pub(super) looked: Option<Instant>,
 }
 
 /// The room.

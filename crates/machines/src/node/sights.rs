@@ -58,7 +58,7 @@ pub struct Asks<'a> {
     pub wanted: &'a Wanted,
     /// The name of its Node, where it was found before.
     pub known: Option<&'a str>,
-    /// Whether the machine looks for the first time.
+    /// Whether the machine has just begun to look.
     pub first: bool,
 }
 
@@ -82,6 +82,18 @@ impl Sights {
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self { clock, held: Mutex::default(), flights: Flights::new() }
+    }
+
+    /// The moment, by the clock that looks are timed with.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.clock.instant()
+    }
+
+    /// Whether somebody who asks since then has just begun to ask.
+    #[must_use]
+    pub fn is_new(&self, since: Instant) -> bool {
+        self.age(since) < FRESH
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Held>> {

@@ -83,6 +83,20 @@ async fn machines_that_wait_for_their_nodes_share_one_look() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_comes_a_moment_after_the_first_look_is_not_waited_for_long() {
+    let (server, site) = world();
+    site.boots(Boot::Never);
+    machine(&server, "m1", &json!({}));
+    let _room = site.start(&server, Config::default());
+    until_condition(&server, "m1", "KubernetesNodeReady", "False/NodeNotFound").await;
+    let began = tokio::time::Instant::now();
+    site.boots(Boot::Label);
+    server.namespace("elsewhere");
+    ready(&server, "m1").await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_does_not_answer_is_asked_once_for_all_its_machines() {
     let (server, site) = world();
     let silent = site.inside.inject(Rule::any().path_prefix("/api/v1/nodes").always(), Action::Hang);
