@@ -117,6 +117,8 @@ pub struct Manager {
     started: Mutex<Option<Incoming>>,
     /// By group, plural and selectors: two versions of a kind are one kind.
     followed: Mutex<HashMap<String, Followed>>,
+    /// What parts of the process share, by type.
+    common: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     queues: Arc<Mutex<Vec<Pause>>>,
     leadership: Mutex<Leadership>,
     /// Installed before anything is started: a signal that comes early is not lost, and does not kill.
@@ -148,6 +150,7 @@ impl Manager {
             start,
             started: Mutex::new(Some(started)),
             followed: Mutex::new(HashMap::new()),
+            common: Mutex::new(HashMap::new()),
             queues: Arc::new(Mutex::new(Vec::new())),
             leadership: Mutex::new(leadership),
             signals: Mutex::new(Some(install_signals())),
@@ -197,6 +200,15 @@ impl Manager {
     #[must_use]
     pub fn instance(&self) -> &str {
         &self.options.instance
+    }
+
+    /// The one value of this type that all parts of the process share.
+    #[must_use]
+    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = common.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        // It was put there by its type.
+        Arc::clone(one).downcast().unwrap_or_default()
     }
 
     pub(crate) fn meter(&self) -> &Meter {

@@ -309,7 +309,7 @@ impl<R: Room> Driver<R> {
         }
         for transition in &folded.transitions {
             if let Some(notice) = self.room.event(transition) {
-                self.events.say(&target, notice.warning, notice.reason, &transition.message).await;
+                self.room.say(&self.events, &target, notice, &transition.message).await;
             }
         }
         Ok(true)
