@@ -17,6 +17,7 @@ use kit::queue::{Priority, Work};
 use crate::claim::{BY_CLUSTER, BY_SECRET, ClaimFacts, Claims, Served, Texts};
 use crate::held::{Held, Holders};
 use crate::quota::{Allowance, Full, Quota};
+use crate::table::{News, Seat, Table};
 
 /// HostClaimQuotas, as those see them who make machines.
 pub struct Quotas;
@@ -153,6 +154,8 @@ pub struct Around<K: Served> {
     clusters: Feed<Clusters>,
     secrets: Feed<Secrets>,
     ledger: Arc<Mutex<Ledger>>,
+    /// Locked before the ledger, where both are.
+    seat: Seat,
 }
 
 impl<K: Served> Clone for Around<K> {
@@ -165,6 +168,7 @@ impl<K: Served> Clone for Around<K> {
             clusters: self.clusters.clone(),
             secrets: self.secrets.clone(),
             ledger: Arc::clone(&self.ledger),
+            seat: self.seat.clone(),
         }
     }
 }
@@ -187,6 +191,7 @@ impl<K: Served> Around<K> {
             clusters: manager.feed()?,
             secrets: manager.feed()?,
             ledger: Arc::default(),
+            seat: manager.common::<Table>().seat(),
         })
     }
 
@@ -237,10 +242,22 @@ impl<K: Served> Around<K> {
     /// The quota that leaves none: the claim waits, and is woken when there may be room.
     pub fn take(&self, key: &ObjectKey, claim: &ClaimFacts) -> Result<(), Full> {
         let tenant = key.namespace().unwrap_or_default();
+        let turn = self.seat.turn();
         let mut ledger = lock(&self.ledger);
         let priority = ledger.allowance.priority(tenant, claim.spec.priority);
         let rank = (Reverse(priority), claim.created, claim.uid.clone());
-        ledger.take(key, Waiting { rank, tenant: tenant.into(), labels: K::labels(claim) })
+        let known = ledger.allowance.holds(&claim.uid);
+        let took = ledger.take(key, Waiting { rank, tenant: tenant.into(), labels: K::labels(claim) });
+        // Whoever has nothing yet and may have nothing keeps nobody else from it.
+        let gave = took.is_err() && !claim.has_trace() && ledger.allowance.give_back(&claim.uid);
+        drop(ledger);
+        if took.is_ok() && !known {
+            let held = Held { uid: claim.uid.clone(), kind: K::KIND.into(), place: None, labels: K::labels(claim) };
+            turn.tell(News { claim: key, uid: &claim.uid, held: Some(&held) });
+        } else if gave {
+            turn.tell(News { claim: key, uid: &claim.uid, held: None });
+        }
+        took
     }
 
     /// A claim has a machine, whatever its status says.
@@ -252,10 +269,13 @@ impl<K: Served> Around<K> {
 
     /// A claim asks for nothing at present: it waits no more, and gives back what it took and has not used.
     pub fn leave(&self, key: &ObjectKey, claim: &ClaimFacts) {
+        let turn = self.seat.turn();
         let mut ledger = lock(&self.ledger);
         ledger.waiting.remove(key);
-        if !claim.has_trace() {
-            ledger.allowance.give_back(&claim.uid);
+        let gave = !claim.has_trace() && ledger.allowance.give_back(&claim.uid);
+        drop(ledger);
+        if gave {
+            turn.tell(News { claim: key, uid: &claim.uid, held: None });
         }
     }
 
@@ -267,6 +287,16 @@ impl<K: Served> Around<K> {
             }
         };
         let (ledger, own) = (Arc::clone(&self.ledger), Arc::clone(work));
+        self.seat.listen(move |news| match news.held {
+            Some(held) => {
+                lock(&ledger).allowance.hold_elsewhere(news.claim.namespace().unwrap_or_default(), held);
+            }
+            None => {
+                lock(&ledger).allowance.give_back(news.uid);
+                queue(&ledger, &own);
+            }
+        });
+        let (ledger, own, seat) = (Arc::clone(&self.ledger), Arc::clone(work), self.seat.clone());
         self.claims.observe(move |delta| {
             let (old, new) =
                 (delta.old.as_deref().and_then(Option::as_ref), delta.new.as_deref().and_then(Option::as_ref));
@@ -275,16 +305,22 @@ impl<K: Served> Around<K> {
             }
             let mut freed = false;
             {
+                let turn = seat.turn();
                 let mut ledger = lock(&ledger);
                 // Without our finalizer a claim that is being deleted has nothing left, whoever else holds it.
                 let over = |claim: &ClaimFacts| claim.is_deleting() && !claim.has_finalizer();
-                if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid || over(new))) {
+                let gone = old.filter(|old| new.is_none_or(|new| new.uid != old.uid || over(new)));
+                if let Some(gone) = gone {
                     ledger.allowance.give_back(&gone.uid);
                     ledger.waiting.remove(&delta.key);
                     freed = true;
                 }
                 if let Some(new) = new.filter(|new| new.has_trace() && !over(new)) {
                     ledger.allowance.hold(&new.uid, delta.key.namespace().unwrap_or_default(), K::labels(new));
+                }
+                drop(ledger);
+                if let Some(gone) = gone {
+                    turn.tell(News { claim: &delta.key, uid: &gone.uid, held: None });
                 }
             }
             own.add_now(delta.key.clone(), Priority::Urgent);

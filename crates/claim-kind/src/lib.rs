@@ -30,6 +30,7 @@ pub mod observe;
 pub mod quota;
 pub mod rights;
 pub mod status;
+pub mod table;
 pub mod terms;
 pub mod unserved;
 pub mod updated;

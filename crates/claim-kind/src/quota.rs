@@ -2,7 +2,8 @@
 //!
 //! [`Quota`] is one HostClaimQuota, ready to be asked. A controller whose machines are not counted elsewhere keeps an
 //! [`Allowance`]: it takes room for a claim before anything is made, so that two claims of its kind never pass a last unit
-//! together, and it is told what claims of other kinds [hold](crate::held).
+//! together, and it is told what claims of other kinds [hold](crate::held), and at the [table](crate::table) what they are
+//! about to.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -183,9 +184,15 @@ impl Allowance {
         Ok(())
     }
 
-    /// A claim holds nothing any more.
-    pub fn give_back(&mut self, claim: &str) {
-        self.held.remove(claim);
+    /// A claim holds nothing any more; says whether it held something.
+    pub fn give_back(&mut self, claim: &str) -> bool {
+        self.held.remove(claim).is_some()
+    }
+
+    /// Whether a claim holds something.
+    #[must_use]
+    pub fn holds(&self, claim: &str) -> bool {
+        self.held.contains_key(claim)
     }
 
     /// The priority that a tenant's claim has when it asks for this one.

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use api::key::ObjectKey;
 use api::own::HostClaimStatus;
+use claim_kind::table::Table;
 use jiff::Timestamp;
 use kit::events::Events;
 use kit::feed::{Seen, Version};
 use kit::manager::{self, Manager, Stage};
 use kit::queue::{Priority, Work};
 use kit::room::{Driver, Flow, Notice, Pace, Report, Room, Trouble, Violation};
-use kit::write::Writer;
+use kit::write::{Target, Writer};
 
 use crate::apply::Error;
 use crate::config::Config;
@@ -26,6 +27,7 @@ use crate::metrics::ClaimMetrics;
 use crate::observe::Snapshot;
 use crate::shared::{Held, Shared, SharedYard, run_clock};
 use crate::status;
+use crate::teller::Teller;
 use crate::yard::Yard;
 
 /// A conflict is the usual business of many writers, so it is tried again at once; a server in trouble is left alone
@@ -46,7 +48,7 @@ pub struct Claims {
     pub(crate) mirror: Writer,
     pub(crate) hand: Hand,
     pub(crate) copies: Copies,
-    pub(crate) events: Events,
+    pub(crate) events: Teller,
     pub(crate) faults: Faults,
     pub(crate) told: Told,
     pub(crate) failing: Failing,
@@ -59,11 +61,14 @@ pub struct Claims {
 impl Claims {
     fn new(manager: &Manager, world: World, config: Arc<Config>, yard: SharedYard) -> Self {
         let writer = Writer::new(manager.client().clone(), Self::NAME);
+        let events = Events::new(manager.client().clone(), Self::NAME, Some(manager.instance().to_owned()));
+        let (events, sending) = Teller::new(events);
+        manager.spawn(Stage::Decide, "claims events", |stop| sending.run(stop));
         Self {
             hand: Hand::new(writer.clone(), world.hosts.clone()),
             copies: Copies::new(writer.clone(), world.secrets.clone()),
             mirror: Writer::new(manager.client().clone(), "claims-mirror"),
-            events: Events::new(manager.client().clone(), Self::NAME, Some(manager.instance().to_owned())),
+            events,
             faults: Faults::default(),
             told: Told::default(),
             failing: Failing::default(),
@@ -127,6 +132,10 @@ impl Room for Claims {
         status::event(transition)
     }
 
+    async fn say(&self, _: &Events, target: &Target, notice: Notice, message: &str) {
+        self.events.say(target, notice.warning, notice.reason, message).await;
+    }
+
     fn wrote(&self, key: &ObjectKey, version: &Version) {
         self.world.claims.wrote(key, version);
     }
@@ -138,7 +147,7 @@ impl Room for Claims {
 /// When another room follows one of the kinds in a way that cannot be shared.
 pub fn mount(manager: &Manager, config: Config) -> Result<(), manager::Error> {
     let (world, config) = (World::follow(manager)?, Arc::new(config));
-    let yard: SharedYard = Arc::new(Shared::new(Yard::new(config.yard)));
+    let yard = Shared::new(Yard::new(config.yard), manager.common::<Table>().seat());
     let driver = Driver::new(manager, Claims::new(manager, world.clone(), config, Arc::clone(&yard)));
     let work = driver.work();
     // Set once, here; nobody else holds the room yet.

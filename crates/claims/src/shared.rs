@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::key::ObjectKey;
+use claim_kind::table::{News, Seat, Turn};
 use jiff::Timestamp;
 use kit::clock::Clock;
 use kit::queue::{Priority, Work};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::keeper::Ledgers;
@@ -16,32 +18,57 @@ use crate::yard::Yard;
 
 /// What happens together is told together: the status of a policy is written once for many hosts.
 const TOGETHER: Duration = Duration::from_secs(1);
+/// Each policy or quota that is told of puts the next time off by this: they are at most ten writes a second, and leave the
+/// server to those who wait for a host.
+const EACH: Duration = Duration::from_millis(100);
 
 /// The yard and whoever waits for its news.
 pub type SharedYard = Arc<Shared>;
 
 /// A yard, and a bell that rings when its clock has something new to do.
-#[derive(Debug)]
 pub struct Shared {
     yard: Mutex<Yard>,
     news: Notify,
+    /// Where other kinds hear who is promised a host, and we what they are about to have. Locked before the yard.
+    seat: Seat,
 }
 
 impl Shared {
     /// Shares a yard.
     #[must_use]
-    pub fn new(yard: Yard) -> Self {
-        Self { yard: Mutex::new(yard), news: Notify::new() }
+    pub fn new(yard: Yard, seat: Seat) -> SharedYard {
+        let shared = Arc::new(Self { yard: Mutex::new(yard), news: Notify::new(), seat });
+        let hears = Arc::downgrade(&shared);
+        shared.seat.listen(move |news| {
+            if let Some(shared) = hears.upgrade() {
+                shared.hear(news);
+            }
+        });
+        shared
     }
 
     /// The yard; never to be held over an await.
     pub fn lock(&self) -> Held<'_> {
+        let turn = self.seat.turn();
         let yard = self.yard.lock().unwrap_or_else(PoisonError::into_inner);
-        Held { due: yard.due(), yard, news: &self.news }
+        Held { due: yard.due(), touched: yard.is_touched(), yard, turn, news: &self.news }
+    }
+
+    /// A claim of another kind is about to have something, or not any more. Whose turn it is tells it, so nobody else decides
+    /// meanwhile; what follows from it is left to the clock.
+    fn hear(&self, news: News<'_>) {
+        let mut yard = self.yard.lock().unwrap_or_else(PoisonError::into_inner);
+        yard.announced(news.claim, news.held.cloned());
+        let unsettled = yard.is_unsettled();
+        drop(yard);
+        if unsettled {
+            self.news.notify_one();
+        }
     }
 
     /// Has these claims looked at: first those that have something to gain, or to give back. A claim that only waits can
-    /// be told no more than why, and however many of those there are, nobody else stands behind them.
+    /// be told no more than why, and however many of those there are, nobody else stands behind them. Nor does anybody stand
+    /// behind a tenant who is to get very many hosts at once: all but the first of them come after everybody else's.
     pub(crate) fn wake(&self, queue: &Work<ObjectKey>, claims: Vec<ObjectKey>) {
         if claims.is_empty() {
             return;
@@ -49,7 +76,8 @@ impl Shared {
         let ranked: Vec<(ObjectKey, Priority)> = {
             let yard = self.lock();
             let ranked = claims.into_iter().map(|claim| {
-                let priority = if yard.is_idle(&claim) { Priority::Background } else { Priority::Urgent };
+                let later = yard.is_idle(&claim) || yard.is_one_of_many(&claim);
+                let priority = if later { Priority::Background } else { Priority::Urgent };
                 (claim, priority)
             });
             ranked.collect()
@@ -62,9 +90,12 @@ impl Shared {
 
 /// The yard in one pair of hands.
 pub struct Held<'y> {
+    turn: Turn<'y>,
     yard: MutexGuard<'y, Yard>,
     news: &'y Notify,
+    /// What the clock knows of already.
     due: Option<Timestamp>,
+    touched: bool,
 }
 
 impl Deref for Held<'_> {
@@ -83,7 +114,10 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if self.yard.is_touched() || self.yard.due() != self.due {
+        for (claim, uid, held) in self.yard.promises() {
+            self.turn.tell(News { claim: &claim, uid: &uid, held: held.as_ref() });
+        }
+        if (self.yard.is_touched() && !self.touched) || self.yard.due() != self.due {
             self.news.notify_one();
         }
     }
@@ -97,13 +131,19 @@ pub(crate) async fn run_clock(
     ledgers: Ledgers,
     stop: CancellationToken,
 ) {
+    // When the ledgers are told what there is to tell, and before when they are not told more.
+    let (mut tell, mut rest): (Option<Instant>, Instant) = (None, clock.instant());
     loop {
-        let now = clock.now();
+        let (now, instant) = (clock.now(), clock.instant());
         let (due, touched) = {
             let yard = shared.lock();
-            (yard.due().map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default()), yard.is_touched())
+            let due = yard.due().map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
+            (if yard.is_unsettled() { Some(Duration::ZERO) } else { due }, yard.is_touched())
         };
-        let soon = touched.then_some(TOGETHER);
+        if touched && tell.is_none() {
+            tell = Some(rest.max(instant + TOGETHER));
+        }
+        let soon = tell.map(|at| at.saturating_duration_since(instant));
         let pause = [due, soon].into_iter().flatten().min();
         let time = async {
             match pause {
@@ -114,17 +154,21 @@ pub(crate) async fn run_clock(
         tokio::select! {
             () = stop.cancelled() => return,
             () = time => {}
-            // What has to be told already is told at its time, whatever else comes.
-            () = shared.news.notified(), if !touched => continue,
+            () = shared.news.notified() => continue,
         }
-        let now = clock.now();
+        let (now, instant) = (clock.now(), clock.instant());
         let (woken, touched) = {
             let mut yard = shared.lock();
-            let due = yard.due().is_some_and(|due| due <= now);
-            (if due { yard.tick(now) } else { Vec::new() }, yard.touched())
+            let due = yard.is_unsettled() || yard.due().is_some_and(|due| due <= now);
+            let woken = if due { yard.tick(now) } else { Vec::new() };
+            (woken, tell.take_if(|at| *at <= instant).map(|_| yard.touched()))
         };
         shared.wake(&queue, woken);
-        ledgers.wake(touched);
+        if let Some(touched) = touched {
+            let told = u32::try_from(touched.policies.len() + touched.quotas.len()).unwrap_or(u32::MAX);
+            rest = instant + EACH.saturating_mul(told);
+            ledgers.wake(touched);
+        }
     }
 }
 
@@ -133,6 +177,7 @@ pub(crate) async fn run_clock(
 mod tests {
     use std::collections::BTreeSet;
 
+    use claim_kind::table::Table;
     use serde_json::json;
 
     use super::*;
@@ -148,7 +193,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whoever_gets_a_host_stands_behind_nobody_who_only_waits() {
         let now = Timestamp::UNIX_EPOCH;
-        let shared = Shared::new(Yard::new(Settings::default()));
+        let shared = Shared::new(Yard::new(Settings::default()), Arc::new(Table::default()).seat());
         let policy = json!({"metadata": {"name": "p", "uid": "p"},
             "spec": {"hostClaimNamespaces": {"names": ["red", "blue"]}, "hostSelector": {"matchLabels": {"pool": "a"}}}});
         let policy = Arc::new(PolicyFacts::of(serde_json::from_value(policy).unwrap()));
@@ -180,5 +225,42 @@ mod tests {
         // The waiting ones are woken once more, as when their counts change.
         shared.wake(&queue, flood.into_iter().collect());
         assert_eq!(*queue.next().await.key(), own);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_for_few_hosts_stands_behind_nobody_who_asks_for_very_many() {
+        const MANY: usize = 300;
+        let now = Timestamp::UNIX_EPOCH;
+        let shared = Shared::new(Yard::new(Settings::default()), Arc::new(Table::default()).seat());
+        let policy = json!({"metadata": {"name": "p", "uid": "p"}, "spec": {"hostClaimNamespaces": {}}});
+        let policy = Arc::new(PolicyFacts::of(serde_json::from_value(policy).unwrap()));
+        shared.lock().policy(&ObjectKey::namespaced("infra", "p"), Some(policy), now);
+        shared.lock().open(now);
+        for n in 0..=MANY {
+            let host = json!({"metadata": {"name": format!("h{n}"), "uid": format!("h{n}")}, "spec": {"online": false},
+                "status": {"provisioning": {"state": "available"}, "operationalStatus": "OK"}});
+            let host = Arc::new(HostFacts::of(serde_json::from_value(host).unwrap()));
+            shared.lock().host(&ObjectKey::namespaced("infra", format!("h{n}")), Some(host), now);
+        }
+        let queue = Work::new(Clock::simulated(now, 1));
+        let ask = |tenant: &str, name: &str| {
+            let key = ObjectKey::namespaced(tenant, name);
+            let woken = shared.lock().claim(&key, Some(claim(tenant, name)), now);
+            assert!(shared.lock().offer(&key).is_some(), "there is a host for everybody");
+            shared.wake(&queue, woken);
+        };
+        for n in 0..MANY {
+            ask("red", &format!("c{n}"));
+        }
+        ask("blue", "own");
+        let mut ahead = 0;
+        while queue.next().await.key().namespace() != Some("blue") {
+            ahead += 1;
+        }
+        assert!(ahead <= 40, "{ahead} of {MANY} came first");
+        // Nobody is forgotten for it.
+        for _ in ahead..MANY {
+            assert_eq!(queue.next().await.key().namespace(), Some("red"));
+        }
     }
 }

@@ -90,7 +90,12 @@ impl Yard {
 
     /// A claim changed, appeared or is gone. Returns the claims to look at, the claim itself where it got a host.
     pub fn claim(&mut self, key: &ObjectKey, facts: Option<Arc<ClaimFacts>>, now: Timestamp) -> Vec<ObjectKey> {
-        self.elsewhere(key, facts.as_ref().and_then(|facts| facts.held_elsewhere()));
+        let shown = facts.as_ref().and_then(|facts| facts.held_elsewhere());
+        if shown.is_some() || facts.is_none() {
+            self.announced.remove(key);
+        }
+        let held = shown.or_else(|| self.announced.get(key).cloned());
+        self.elsewhere(key, held);
         let Some(facts) = facts else {
             self.forget(key);
             return self.finish(now);
@@ -278,6 +283,18 @@ impl Yard {
         self.finish(now)
     }
 
+    /// A claim of another kind is about to hold this, or not any more, and does not show it yet. What follows is done by the
+    /// next event, or by [`Yard::tick`].
+    pub fn announced(&mut self, key: &ObjectKey, held: Option<Held>) {
+        match held {
+            Some(held) => drop(self.announced.insert(key.clone(), held)),
+            None => drop(self.announced.remove(key)),
+        }
+        let shown = self.claims.get(key).and_then(|claim| claim.facts.held_elsewhere());
+        let held = shown.or_else(|| self.announced.get(key).cloned());
+        self.elsewhere(key, held);
+    }
+
     /// A claim of another kind holds this, or nothing any more: its tenant's quotas count it.
     fn elsewhere(&mut self, key: &ObjectKey, held: Option<Held>) {
         if self.elsewhere.get(key) == held.as_ref() {
@@ -397,9 +414,17 @@ impl Yard {
         let State::Promised { host, .. } = &entry.state else { return };
         let host = host.clone();
         entry.state = State::Idle;
+        let tenant = claim.namespace().unwrap_or_default();
+        if let Some(all) = self.promised.get_mut(tenant) {
+            *all -= 1;
+            if *all == 0 {
+                self.promised.remove(tenant);
+            }
+        }
         let promised = self.hosts.get(&host).is_some_and(|known| known.assumed.as_deref() == Some(claim));
         if promised {
             self.changes += 1;
+            self.pledge(claim, None);
             self.uncount(&host);
             self.hosts.assume(&host, None);
             self.recount(&host);

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::key::ObjectKey;
+use api::own::BAREMETAL;
+use claim_kind::held::Held;
 use jiff::Timestamp;
 
 use super::fit::Unfit;
@@ -168,10 +170,27 @@ impl Yard {
         self.recount(host);
         if let Some(entry) = self.claims.get_mut(claim) {
             entry.state = State::Promised { host: host.clone(), examined };
+            *self.promised.entry(claim.namespace().unwrap_or_default().into()).or_default() += 1;
         }
+        self.pledge(claim, Some(host));
         self.effort.promises += 1;
         self.changes += 1;
         self.wake.insert((*arc).clone());
+    }
+
+    /// Notes for those who serve other kinds that a claim is to get a host, or is not any more.
+    pub(super) fn pledge(&mut self, claim: &ObjectKey, host: Option<&ObjectKey>) {
+        if self.holdings.quota_names().next().is_none() {
+            return;
+        }
+        let Some(uid) = self.claims.get(claim).map(|claim| claim.facts.uid.clone()) else { return };
+        let held = host.and_then(|host| self.hosts.get(host)).map(|host| Held {
+            uid: uid.clone(),
+            kind: BAREMETAL.into(),
+            place: host.place.key.namespace().map(Into::into),
+            labels: host.facts.labels.clone(),
+        });
+        self.promises.push((claim.clone(), uid, held));
     }
 
     /// Offers a host that somebody may have to those who wait for one like it: the first in rank gets it.

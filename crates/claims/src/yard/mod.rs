@@ -99,6 +99,12 @@ impl Default for Settings {
     }
 }
 
+/// A claim, its uid, and the host that was promised to it; none when it gave that back.
+pub type Promise = (ObjectKey, Box<str>, Option<Held>);
+
+/// So many hosts a tenant gets at once before its further claims come after those of others.
+const AT_ONCE: usize = 32;
+
 /// A host that a claim may bind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
@@ -211,7 +217,13 @@ pub struct Yard {
     claims: HashMap<ObjectKey, Claim>,
     /// What claims of other kinds hold.
     elsewhere: BTreeMap<ObjectKey, Held>,
+    /// What claims of other kinds are about to have and do not show yet.
+    announced: BTreeMap<ObjectKey, Held>,
+    /// Whom a host was promised to, and who gave that back, since that was asked last.
+    promises: Vec<Promise>,
     tenants: BTreeMap<Box<str>, Tenant>,
+    /// How many claims of each tenant are promised a host.
+    promised: BTreeMap<Box<str>, usize>,
     lines: Lines,
     timers: BTreeSet<(Timestamp, Timer)>,
     texts: Texts,
@@ -234,7 +246,10 @@ impl Yard {
             holdings: Holdings::default(),
             claims: HashMap::new(),
             elsewhere: BTreeMap::new(),
+            announced: BTreeMap::new(),
+            promises: Vec::new(),
             tenants: BTreeMap::new(),
+            promised: BTreeMap::new(),
             lines: Lines::default(),
             timers: BTreeSet::new(),
             texts: Texts::default(),
@@ -304,6 +319,18 @@ impl Yard {
         self.holdings.quota_use(quota, |tenant| self.rules.space(tenant))
     }
 
+    /// Whom a host was promised to, and who gave that back, since this was asked last. Nobody has to know where there is
+    /// no quota.
+    pub fn promises(&mut self) -> Vec<Promise> {
+        std::mem::take(&mut self.promises)
+    }
+
+    /// Whether something that was heard of is still to be acted on by [`Yard::tick`].
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
+        self.open && !(self.todo.hosts.is_empty() && self.todo.lines.is_empty())
+    }
+
     /// Whether the use of any quota or policy changed since that was asked last.
     #[must_use]
     pub fn is_touched(&self) -> bool {
@@ -328,6 +355,14 @@ impl Yard {
         self.claims.get(claim).is_some_and(|claim| {
             !claim.facts.deleting && self.open && matches!(claim.state, State::Waiting(_) | State::Idle)
         })
+    }
+
+    /// Whether a claim is to get a host as one of very many of its tenant: those who ask for few come first.
+    #[must_use]
+    pub fn is_one_of_many(&self, claim: &ObjectKey) -> bool {
+        let promised = self.claims.get(claim).is_some_and(|claim| matches!(claim.state, State::Promised { .. }));
+        let all = claim.namespace().and_then(|tenant| self.promised.get(tenant));
+        promised && all.is_some_and(|all| *all > AT_ONCE)
     }
 
     /// How many claims wait.
@@ -431,7 +466,7 @@ impl Yard {
     /// Does what an event left to do, and tells who is to be looked at.
     fn finish(&mut self, now: Timestamp) -> Vec<ObjectKey> {
         // Each round promises a host or ends: a host goes to one claim, and a line is tried until it can have none.
-        while self.open && !(self.todo.hosts.is_empty() && self.todo.lines.is_empty()) {
+        while self.is_unsettled() {
             let todo = std::mem::take(&mut self.todo);
             for host in &todo.hosts {
                 self.give(host, now);

@@ -4,6 +4,7 @@
 
 mod crowd;
 mod edges;
+mod kinds;
 mod objects;
 mod restart;
 mod site;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use sim::server::{Outcome, Server};
+use sim::server::{Action, Outcome, Rule, Server};
 
 use crate::objects::{CLAIMS, HOSTS, INFRA, SECRETS, claim, condition, deployment, hosts, policy, secrets};
 use crate::site::Site;
@@ -127,4 +127,57 @@ async fn many_claims_at_once_cost_three_writes_each_and_meet_no_conflict() {
         site.server.log().iter().filter(|e| e.method == "PATCH" && e.path.contains("/hostdeploypolicies/")).count();
     assert!((1..=5).contains(&told), "{told} writes of the policy");
     assert_eq!(site.server.list(HOSTS, INFRA).len(), COUNT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_many_policies_come_to_is_told_in_turns_and_not_at_every_bind() {
+    const POLICIES: usize = 40;
+    const COUNT: usize = 20;
+    let names: Vec<String> = (0..COUNT).map(|n| format!("h{n:02}")).collect();
+    let site = Site::new(|server| {
+        hosts(server, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        for n in 0..POLICIES {
+            server
+                .put(json!({
+                    "apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy",
+                    "metadata": {"name": format!("p{n:02}"), "namespace": INFRA},
+                    "spec": {"hostClaimNamespaces": {"names": ["red"]}},
+                }))
+                .unwrap();
+        }
+    });
+    site.until("the room watches", |server| server.open_watches() > 7).await;
+    // Every claim changes the count of every policy.
+    for n in 0..COUNT {
+        site.server.put(admitted("red", &format!("c{n:02}"))).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    site.rest().await;
+    let policies = site.server.list("hostdeploypolicies.metal3.io", INFRA);
+    assert!(policies.iter().all(|policy| policy["status"]["boundHosts"] == json!(COUNT)), "{policies:#?}");
+    let told =
+        site.server.log().iter().filter(|e| e.method == "PATCH" && e.path.contains("/hostdeploypolicies/")).count();
+    // Once at the start, once every four seconds, and once at the end; not twenty times.
+    assert!(told <= 8 * POLICIES, "{told} writes of {POLICIES} policies");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_host_until_people_have_been_told_of_it() {
+    let site = Site::new(|server| {
+        hosts(server, &["h1"]);
+        policy(server, &json!({}));
+    });
+    site.until("the room watches", |server| server.open_watches() > 7).await;
+    let events = Rule::any().method("POST").path_contains("/events").always();
+    site.server.inject(events, Action::Delay(Duration::from_secs(10)));
+    let begun = tokio::time::Instant::now();
+    site.server.put(admitted("red", "c")).unwrap();
+    site.until_ready("red", "c").await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    for (namespace, reason) in [("red", "HostSelected"), (INFRA, "HostBound"), ("red", "HostBound")] {
+        site.until(&format!("{reason} is told in {namespace}"), |server| {
+            server.list("events.events.k8s.io", namespace).iter().any(|event| event["reason"] == reason)
+        })
+        .await;
+    }
 }

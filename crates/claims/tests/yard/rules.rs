@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use claim_kind::held::Held;
 use claims::facts::PolicyFacts;
 use claims::yard::{DefaultAdmission, Pass, Settings, Unfit, Why, Yard};
 use serde_json::{Value, json};
@@ -310,4 +311,43 @@ fn a_quota_counts_the_machines_of_every_kind() {
     yard.quota("all", Some(spec(3)), at(6));
     assert_eq!(used(&yard, "all"), 3);
     assert_eq!(yard.unfit(&key("t1/a"), &key("i/h"), &live, at(6)), None);
+}
+
+#[test]
+fn what_another_kind_is_about_to_have_counts_until_it_is_shown_or_given_back() {
+    let mut yard = Yard::new(Settings::default());
+    yard.policy(&key("i/p"), Some(admits(&["t1"])), at(0));
+    yard.quota("q", Some(quota(json!({"tenants": {"names": ["t1"]}, "hard": {"hosts": 1}}))), at(0));
+    yard.host(&key("i/h"), Some(host("h", json!({}))), at(0));
+    yard.open(at(0));
+    let vm =
+        |status: Value| object_claim("t1/vm", 0, json!({"spec": {"poweredOn": true, "kind": "vm"}, "status": status}));
+    let held = Held { uid: "uid-of-t1/vm".into(), kind: "vm".into(), place: None, labels: Default::default() };
+    yard.announced(&key("t1/vm"), Some(held));
+    yard.claim(&key("t1/a"), Some(claim("t1/a", 1, json!({}))), at(1));
+    // Its claim is seen, and shows nothing yet.
+    yard.claim(&key("t1/vm"), Some(vm(json!({}))), at(1));
+    assert_eq!((yard.offer(&key("t1/a")), yard.quota_use("q").unwrap().hosts), (None, 1));
+    assert!(yard.promises().is_empty());
+    // From then on the claim speaks for itself.
+    yard.claim(&key("t1/vm"), Some(vm(json!({"resourceID": "m"}))), at(2));
+    assert_eq!((yard.offer(&key("t1/a")), yard.quota_use("q").unwrap().hosts), (None, 1), "counted once");
+    yard.claim(&key("t1/vm"), Some(vm(json!({}))), at(3));
+    assert!(yard.offer(&key("t1/a")).is_some());
+    let told = yard.promises();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].0 == key("t1/a") && told[0].2.as_ref().is_some_and(|held| held.place.as_deref() == Some("i")));
+    // Whoever takes the promise away tells that too; a host that is bound stays told.
+    yard.claim(&key("t1/a"), None, at(4));
+    assert!(matches!(&yard.promises()[..], [(claim, _, None)] if *claim == key("t1/a")));
+    // What is given back without having been shown is acted on by the clock.
+    let held = Held { uid: "uid-of-t1/vm".into(), kind: "vm".into(), place: None, labels: Default::default() };
+    yard.announced(&key("t1/vm"), Some(held));
+    yard.claim(&key("t1/b"), Some(claim("t1/b", 5, json!({}))), at(5));
+    assert_eq!(yard.offer(&key("t1/b")), None);
+    yard.announced(&key("t1/vm"), None);
+    assert!(yard.is_unsettled() && yard.tick(at(6)).contains(&key("t1/b")) && !yard.is_unsettled());
+    yard.promises();
+    yard.host(&key("i/h"), Some(used("h", "t1/b")), at(7));
+    assert!(yard.promises().is_empty(), "bound");
 }

@@ -11,6 +11,7 @@ use api::own::HostClaimStatus;
 use api::raw::HostClaim;
 use claim_kind::held::{Held, Holders};
 use claim_kind::quota::{Allowance, Full};
+use claim_kind::table::{News, Seat, Turn};
 use claim_kind::terms::{Catalogue, Listing, Terms};
 use kit::conditions::Transition;
 use kit::feed::{Feed, Seen, Version};
@@ -58,6 +59,9 @@ impl Feeds {
     }
 }
 
+/// What claims of other kinds are about to have and do not show yet, by their uids, each with its tenant.
+pub(super) type Announced = Arc<Mutex<BTreeMap<Box<str>, (Box<str>, Held)>>>;
+
 /// Claims ask.
 pub struct ByClaim {
     feeds: Feeds,
@@ -65,13 +69,28 @@ pub struct ByClaim {
     terms: Arc<Terms>,
     /// Claims that room was taken for and whose journal the index does not show yet, by key, with their uids.
     taken: Mutex<BTreeMap<ObjectKey, Box<str>>>,
+    announced: Announced,
+    /// Locked before what was taken.
+    seat: Seat,
 }
 
 impl ByClaim {
     /// Those of these indexes.
     #[must_use]
-    pub fn new(feeds: Feeds, world: World) -> Self {
-        Self { feeds, world, terms: Arc::new(kind::terms()), taken: Mutex::default() }
+    pub fn new(feeds: Feeds, world: World, seat: Seat) -> Self {
+        let (taken, announced) = (Mutex::default(), Announced::default());
+        Self { feeds, world, terms: Arc::new(kind::terms()), taken, announced, seat }
+    }
+
+    /// What is heard at the table.
+    pub(super) fn announced(&self) -> Announced {
+        Arc::clone(&self.announced)
+    }
+
+    /// Tells those who serve other kinds what a claim is about to have, or that it has given that back.
+    fn tell(turn: &Turn<'_>, claim: &ObjectKey, uid: &str, takes: bool) {
+        let held = Held { uid: uid.into(), kind: KIND.into(), place: None, labels: BTreeMap::new() };
+        turn.tell(News { claim, uid, held: takes.then_some(&held) });
     }
 
     fn taken(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Box<str>>> {
@@ -153,6 +172,7 @@ impl Asker for ByClaim {
 
     fn quota(&self, s: &Snapshot) -> Option<Full> {
         let (claim, tenant) = (s.claim.as_ref()?, s.key.namespace()?);
+        let turn = self.seat.turn();
         let mut allowance = Allowance::default();
         let quotas = self.feeds.quotas.all();
         // Where there is no quota nobody has to be counted, and of other kinds there may be very many.
@@ -167,6 +187,14 @@ impl Asker for ByClaim {
         let others =
             others.iter().filter_map(|(key, held)| Some((key.namespace()?, &**held.as_ref().as_ref().filter(other)?)));
         allowance.elsewhere(others);
+        {
+            let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+            // What its claim shows by now has been counted.
+            announced.retain(|uid, _| !allowance.holds(uid));
+            for (tenant, held) in announced.values() {
+                allowance.hold_elsewhere(tenant, held);
+            }
+        }
         let mut taken = self.taken();
         for (key, other) in self.feeds.claims.all() {
             let (Some(other), Some(namespace)) = (&*other, key.namespace()) else { continue };
@@ -180,18 +208,27 @@ impl Asker for ByClaim {
         }
         match allowance.take(&claim.uid, tenant, BTreeMap::new()) {
             Ok(()) => {
-                taken.insert(s.key.clone(), claim.uid.clone());
+                let known = taken.insert(s.key.clone(), claim.uid.clone());
+                if known.as_ref() != Some(&claim.uid) {
+                    Self::tell(&turn, &s.key, &claim.uid, true);
+                }
                 None
             }
             Err(full) => {
-                taken.remove(&s.key);
+                if let Some(uid) = taken.remove(&s.key) {
+                    Self::tell(&turn, &s.key, &uid, false);
+                }
                 Some(full)
             }
         }
     }
 
     fn gone(&self, key: &ObjectKey) {
-        self.taken().remove(key);
+        let turn = self.seat.turn();
+        let taken = self.taken().remove(key);
+        if let Some(uid) = taken {
+            Self::tell(&turn, key, &uid, false);
+        }
     }
 
     fn report<'s>(&self, s: &'s Snapshot, now: &Snapshot, thought: &Thought) -> Option<Report<'s, HostClaimStatus>> {

@@ -29,6 +29,7 @@ use api::names::hosts::MACHINE_NAME_TAG;
 use aws::cloud::Cloud;
 use aws::port::Tags;
 use claim_kind::heartbeat;
+use claim_kind::table::Table;
 use kit::events::Events;
 use kit::manager::{self, Manager};
 use kit::room::Driver;
@@ -85,7 +86,9 @@ pub fn mount<C: Cloud>(
     let _ = machines.claims.set(claims.clone());
     let world = machines.world.clone();
     let feeds = Feeds { claims, holders: manager.feed()?, quotas: manager.feed()?, kinds: manager.feed()? };
-    let asker = ByClaim::new(feeds.clone(), world.clone());
+    let seat = manager.common::<Table>().seat();
+    let asker = ByClaim::new(feeds.clone(), world.clone(), seat.clone());
+    let announced = asker.announced();
     let (client, name) = (manager.client().clone(), ByClaim::NAME);
     let parts = Parts {
         world: world.clone(),
@@ -98,6 +101,7 @@ pub fn mount<C: Cloud>(
     };
     let driver = Driver::new(manager, Keeper::asked_by(asker, parts));
     wake::claims(&feeds, &world, driver.work());
+    wake::table(&seat, announced, &feeds, driver.work());
     heartbeat::mount(manager, profile(), || true)?;
     let (ready, around) = (feeds.clone(), world);
     let settled = async move {

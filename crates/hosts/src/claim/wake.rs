@@ -1,12 +1,13 @@
 //! What wakes a claim: itself, its Cluster, quotas, its namespace, identities, and another claim, of any kind, that goes.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use api::key::ObjectKey;
 use claim_kind::held::Held;
+use claim_kind::table::Seat;
 use kit::queue::{Priority, Work};
 
-use super::asker::Feeds;
+use super::asker::{Announced, Feeds};
 use crate::facts::World;
 
 type Queue = Arc<Work<ObjectKey>>;
@@ -57,6 +58,25 @@ pub(super) fn claims(feeds: &Feeds, world: &World, work: &Queue) {
     let (all, queue) = (feeds.clone(), Arc::clone(work));
     // An identity may be anybody's, and changes rarely.
     world.identities.observe(move || wake(&all, &queue));
+}
+
+/// Notes what claims of other kinds are about to have, and wakes claims when they give it back.
+pub(super) fn table(seat: &Seat, announced: Announced, feeds: &Feeds, work: &Queue) {
+    let (all, queue) = (feeds.clone(), Arc::clone(work));
+    seat.listen(move |news| {
+        let mut announced = announced.lock().unwrap_or_else(PoisonError::into_inner);
+        match news.held {
+            Some(held) => {
+                let tenant = news.claim.namespace().unwrap_or_default();
+                announced.insert(news.uid.into(), (tenant.into(), held.clone()));
+            }
+            None => {
+                announced.remove(news.uid);
+                drop(announced);
+                wake(&all, &queue);
+            }
+        }
+    });
 }
 
 fn wake(feeds: &Feeds, queue: &Queue) {
