@@ -26,6 +26,9 @@ pub const ROOM: &str = "vip";
 /// The group of claims, addresses and pools.
 const IPAM: &str = "ipam.cluster.x-k8s.io";
 
+/// Pools that were given up for the slots of clusters.
+type Tried = BTreeMap<(ObjectKey, Slot), Vec<PoolName>>;
+
 /// Writes claims and Clusters, and remembers what was tried while a claim moves from pool to pool.
 pub struct Hand {
     writer: Writer,
@@ -33,7 +36,7 @@ pub struct Hand {
     pub(crate) former: Arc<Former>,
     /// Pools given up between the end of one claim and the beginning of the next. A crash forgets them, which costs a
     /// second attempt at most.
-    tried: Arc<Mutex<BTreeMap<(ObjectKey, Slot), Vec<PoolName>>>>,
+    tried: Arc<Mutex<Tried>>,
     /// Clusters, by uid, whose infrastructure cluster was looked after.
     pointed: Arc<Mutex<BTreeMap<ObjectKey, Box<str>>>>,
 }
@@ -102,7 +105,7 @@ impl Hand {
         Slot::ALL.into_iter().filter_map(|slot| Some((slot, tried.get(&(key.clone(), slot))?.clone()))).collect()
     }
 
-    fn memory(&self) -> MutexGuard<'_, BTreeMap<(ObjectKey, Slot), Vec<PoolName>>> {
+    fn memory(&self) -> MutexGuard<'_, Tried> {
         self.tried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
