@@ -75,7 +75,8 @@ pub enum Command {
     /// Write a support archive: objects, events, logs, metrics and versions, without secrets and with a list of what was
     /// removed.
     Bundle(BundleOptions),
-    /// Tell what would be done for CloudStack clusters in files: objects, and which machines would be replaced and why.
+    /// Tell what would be done for files: the objects of clusters on CloudStack, and which machines would be replaced and why;
+    /// with --live also which host a claim and which address a cluster would get.
     Plan(PlanOptions),
     /// Say what has to change when Berth takes the place of another controller, after looking; write it with --apply.
     Migrate(MigrateOptions),

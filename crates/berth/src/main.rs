@@ -1,5 +1,6 @@
 //! `berth`: one operator that gives every Cluster API machine and cluster its place on infrastructure.
 
+mod ahead;
 mod bundle;
 mod capacity;
 mod claims;
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
         Command::Bundle(options) => on_runtime(bundle::bundle(options)),
         Command::Migrate(options) => on_runtime(migrate::migrate(options)),
         Command::Convert(options) => finish(migrate::convert(&options)),
-        Command::Plan(options) => finish(plan::plan_files(&options)),
+        Command::Plan(options) => finish(ahead::plan(&options)),
         Command::Crds(options) => finish(generate::crds(&options)),
         Command::Rbac(options) => finish(generate::rbac(&options)),
         Command::Reference(options) => finish(generate::reference(&options)),
