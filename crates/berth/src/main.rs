@@ -91,7 +91,16 @@ fn completion(shell: clap_complete::Shell) -> anyhow::Result<()> {
 
 /// Connects to the cluster. A kubeconfig that cannot be used is a mistake of the caller.
 async fn connect(cluster: &cli::ClusterOptions, agent: &str) -> anyhow::Result<kube::Client> {
-    kit::client::connect(&cluster.access(), agent).await.map_err(|error| match error {
+    connect_metered(cluster, agent, &kit::client::Meter::default()).await
+}
+
+/// The same, and counts what is asked.
+async fn connect_metered(
+    cluster: &cli::ClusterOptions,
+    agent: &str,
+    meter: &kit::client::Meter,
+) -> anyhow::Result<kube::Client> {
+    kit::client::connect(&cluster.access(), agent, meter).await.map_err(|error| match error {
         kit::client::Error::Kubeconfig { .. } => {
             let flag = if cluster.kubeconfig.is_some() { "--kubeconfig" } else { "--context" };
             Usage(format!("{flag}: {}", kit::class::chain(&error))).into()

@@ -38,8 +38,10 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     telemetry::init_logs(format, &options.log_level, colour).map_err(|e| Usage(format!("--log-level: {e}")))?;
 
     let agent = concat!("berth/", env!("CARGO_PKG_VERSION"));
-    let client = crate::connect(&options.cluster, agent).await?;
+    let requests = kit::client::Meter::default();
+    let client = crate::connect_metered(&options.cluster, agent, &requests).await?;
     let (clock, gates, metrics) = (Clock::system(), Gates::new(), Metrics::new());
+    requests.register(&metrics);
     metrics.build_info(&[("version", env!("CARGO_PKG_VERSION"))]);
     let instance = lease::identity(&host(), &clock);
     let settings = Options {

@@ -1,5 +1,7 @@
 //! The Kubernetes client every part of Berth uses: our own back-off, deadlines and name, nothing hidden.
 
+mod meter;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +10,8 @@ use http::header::USER_AGENT;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, client::ClientBuilder};
 use tower::timeout::TimeoutLayer;
+
+pub use meter::{Meter, Metered};
 
 /// How long the API server may take to answer with headers. Watch bodies are not affected.
 const ANSWER: Duration = Duration::from_secs(15);
@@ -52,12 +56,12 @@ pub enum Error {
     Build(#[source] Box<kube::Error>),
 }
 
-/// Connects as `agent`, which appears in the server's audit log.
+/// Connects as `agent`, which appears in the server's audit log, and counts what is asked.
 ///
 /// # Errors
 /// When the configuration cannot be found, read or used.
-pub async fn connect(access: &Access, agent: &str) -> Result<Client, Error> {
-    build(config(access).await?, agent, Duration::from_secs(5), ANSWER)
+pub async fn connect(access: &Access, agent: &str, meter: &Meter) -> Result<Client, Error> {
+    build(config(access).await?, agent, Duration::from_secs(5), ANSWER, meter)
 }
 
 /// How long another cluster may take to be connected to, and to answer.
@@ -76,7 +80,8 @@ pub async fn connect_stored(text: &str, stored: &str, agent: &str) -> Result<Cli
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
         .map_err(|source| Error::Kubeconfig { path: stored.to_owned(), source: Box::new(source) })?;
-    build(config, agent, FAR.0, FAR.1)
+    // The metric tells of the cluster that Berth serves; this is another one.
+    build(config, agent, FAR.0, FAR.1, &Meter::default())
 }
 
 /// The field of a kubeconfig that reaches outside of it.
@@ -98,7 +103,7 @@ fn outside(file: &Kubeconfig) -> Option<&'static str> {
     file.clusters.iter().filter_map(|named| named.cluster.as_ref()).any(file_of).then_some("certificate-authority")
 }
 
-fn build(mut config: Config, agent: &str, connect: Duration, answer: Duration) -> Result<Client, Error> {
+fn build(mut config: Config, agent: &str, connect: Duration, answer: Duration, meter: &Meter) -> Result<Client, Error> {
     // kube would repeat 429, 503 and 504 by itself up to 15 times, POST included; repeating is the queue's business.
     config.default_retry = false;
     config.connect_timeout = Some(connect);
@@ -109,7 +114,7 @@ fn build(mut config: Config, agent: &str, connect: Duration, answer: Duration) -
         config.headers.push((USER_AGENT, value));
     }
     let builder = ClientBuilder::try_from(config).map_err(|e| Error::Build(Box::new(e)))?;
-    Ok(builder.with_layer(&TimeoutLayer::new(answer)).build())
+    Ok(builder.with_layer(&TimeoutLayer::new(answer)).with_layer(meter).build())
 }
 
 async fn config(access: &Access) -> Result<Config, Error> {
@@ -153,7 +158,7 @@ mod tests {
     #[tokio::test]
     async fn a_missing_kubeconfig_is_named() {
         let access = Access { kubeconfig: Some("no/such/file".into()), context: None };
-        let error = connect(&access, "test").await.err().expect("no client without a file");
+        let error = connect(&access, "test", &Meter::default()).await.err().expect("no client without a file");
         assert!(error.to_string().contains("no/such/file"), "{error}");
     }
 }
