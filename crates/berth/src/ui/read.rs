@@ -57,7 +57,8 @@ pub async fn see(client: &Client, options: &UiOptions) -> anyhow::Result<Seen> {
     let dedicated = Box::pin(dedicated(&reader, options, &mut gaps)).await?;
     let (anywhere, unseen) = Box::pin(look::every_cluster(&reader)).await?;
     gaps.unseen.extend(unseen);
-    let (groups, unseen) = Box::pin(groups::rows(client, only, &options.groups, &options.operator.watch_filter)).await?;
+    let (groups, unseen) =
+        Box::pin(groups::rows(client, only, &options.groups, &options.operator.watch_filter)).await?;
     gaps.unseen.extend(unseen);
     let Gaps { unseen, absent } = gaps;
     Ok(Seen { addresses, claims, metal, dedicated, anywhere, groups, unseen, absent })
