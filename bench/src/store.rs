@@ -8,19 +8,18 @@ use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use crate::scenario::{Dice, Kind};
 
-/// Objects in one transaction: etcd takes 128 at most, and 1.5 MiB.
-const BATCH: usize = 50;
-/// Transactions under way.
-const IN_FLIGHT: usize = 4;
+/// Connections that put objects there, one object after the other. Each object is a write of its own, because a server takes it
+/// for granted that a revision of its store is about one object.
+const CONNECTIONS: usize = 16;
 
 /// The owner of every field that a new object has.
 pub const CREATOR: &str = "kind-installer";
@@ -41,41 +40,53 @@ impl Store {
     where
         F: Fn(usize) -> Result<Value>,
     {
-        let batches = (0..count).step_by(BATCH).map(|from| {
-            let puts = (from..count.min(from + BATCH)).map(|n| {
+        let make = &make;
+        let share = |first: usize| async move {
+            let mut connection = Connection::open(self.port).await?;
+            for n in (first..count).step_by(CONNECTIONS) {
                 let object = make(n)?;
-                let (key, value) = (key(kind, &object)?, object.to_string());
-                Ok(json!({"requestPut": {"key": STANDARD.encode(key), "value": STANDARD.encode(value)}}))
-            });
-            puts.collect::<Result<Vec<Value>>>().map(|puts| json!({ "success": puts }).to_string())
-        });
-        futures::stream::iter(batches)
-            .map(|body| async { self.commit(body?).await })
-            .buffer_unordered(IN_FLIGHT)
-            .try_collect::<Vec<()>>()
+                connection.put(&key(kind, &object)?, &object.to_string()).await?;
+            }
+            anyhow::Ok(())
+        };
+        futures::future::try_join_all((0..CONNECTIONS.min(count)).map(share))
             .await
             .map(drop)
             .with_context(|| format!("storing {}", kind.plural))
     }
+}
 
-    /// One transaction over a connection of its own.
-    async fn commit(&self, body: String) -> Result<()> {
-        let tcp = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.context("connecting to the store")?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(tcp)).await.context("talking to the store")?;
-        let mut drivers = JoinSet::new();
-        drivers.spawn(async move {
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+    // Dropping it ends the connection.
+    _driver: JoinSet<()>,
+}
+
+impl Connection {
+    async fn open(port: u16) -> Result<Self> {
+        let tcp = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.context("connecting to the store")?;
+        tcp.set_nodelay(true).context("setting TCP_NODELAY")?;
+        let (sender, connection) = handshake(TokioIo::new(tcp)).await.context("talking to the store")?;
+        let mut driver = JoinSet::new();
+        driver.spawn(async move {
             // A broken connection shows up at the request.
             let _ = connection.await;
         });
+        Ok(Self { sender, host: format!("127.0.0.1:{port}"), _driver: driver })
+    }
+
+    async fn put(&mut self, key: &str, value: &str) -> Result<()> {
+        let body = json!({"key": STANDARD.encode(key), "value": STANDARD.encode(value)}).to_string();
         let request = Request::builder()
             .method(Method::POST)
-            .uri("/v3/kv/txn")
-            .header(http::header::HOST, format!("127.0.0.1:{}", self.port))
+            .uri("/v3/kv/put")
+            .header(http::header::HOST, &self.host)
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
-            .context("building a transaction")?;
-        let answer = sender.send_request(request).await.context("sending a transaction")?;
+            .context("building a request to the store")?;
+        self.sender.ready().await.context("the connection to the store is gone")?;
+        let answer = self.sender.send_request(request).await.context("asking the store")?;
         let status = answer.status();
         let bytes = answer.into_body().collect().await.context("reading the store's answer")?.to_bytes();
         if status != StatusCode::OK {

@@ -25,10 +25,19 @@ fn namespace(number: u64) -> String {
     format!("fleet-{:02}", number % NAMESPACES)
 }
 
-/// The zone of the n-th namespace, and so of all its machines.
+/// Machines in one zone before the next one is used.
+const EACH_ZONE: u64 = 200;
+
+/// Zones that offer the type.
+fn zones() -> Vec<&'static str> {
+    ZONES.into_iter().filter(|zone| catalogue::offered(TYPE, zone)).collect()
+}
+
+/// The zone of the n-th machine.
 fn zone(number: u64) -> Result<&'static str> {
-    let offering: Vec<_> = ZONES.into_iter().filter(|zone| catalogue::offered(TYPE, zone)).collect();
-    offering.get((number % NAMESPACES) as usize % offering.len().max(1)).copied().context("no zone offers the type")
+    let zones = zones();
+    let at = usize::try_from(number / EACH_ZONE).unwrap_or(usize::MAX) % zones.len().max(1);
+    zones.get(at).copied().context("no zone offers the type")
 }
 
 fn within(kind: Kind, namespace: &str) -> String {
@@ -75,16 +84,19 @@ pub async fn prepare(pool: &Pool, definitions: &[Value], ec2: &Handle) -> Result
     served(pool, &[MACHINES.path(), provided.path(), clusters.path(), machines.path()]).await?;
     let names: Vec<Value> = (0..NAMESPACES).map(|n| json!({"metadata": {"name": namespace(n)}})).collect();
     pool.create_all("/api/v1/namespaces", &names).await.context("creating namespaces")?;
+    let subnet = |zone: &str| {
+        let id = ec2.subnet(REGION, zone, false).context("the simulator has no subnet")?;
+        anyhow::Ok(json!({"id": id, "availabilityZone": zone, "isPublic": false}))
+    };
+    let subnets = zones().into_iter().map(subnet).collect::<Result<Vec<Value>>>()?;
     for n in 0..NAMESPACES {
-        let (space, zone) = (namespace(n), zone(n)?);
-        let subnet = ec2.subnet(REGION, zone, false).context("the simulator has no subnet")?;
+        let space = namespace(n);
         let data =
             json!({"metadata": {"name": "boot"}, "stringData": {"value": "#cloud-config\n", "format": "cloud-config"}});
         pool.create_all(&format!("/api/v1/namespaces/{space}/secrets"), &[data]).await.context("creating data")?;
         let infrastructure = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster",
             "metadata": {"name": "c", "namespace": space, "annotations": {"cluster.x-k8s.io/managed-by": "bench"}},
-            "spec": {"region": REGION, "network": {"subnets": [
-                {"id": subnet, "availabilityZone": zone, "isPublic": false}]}}});
+            "spec": {"region": REGION, "network": {"subnets": subnets}}});
         pool.create_all(&within(provided, &space), &[infrastructure]).await.context("creating clusters")?;
         status(pool, provided, &space, "c", json!({"ready": true})).await?;
         let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
