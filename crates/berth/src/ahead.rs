@@ -54,8 +54,9 @@ impl Wishes {
             let text = text(file).map_err(|error| wrong(error.to_string()))?;
             let objects: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| wrong(error.to_string()))?;
             for object in objects {
-                let of = |group: &str| object["apiVersion"].as_str().is_some_and(|version| version.starts_with(group));
-                match object["kind"].as_str() {
+                let part = |name: &str| object.get(name).and_then(Value::as_str);
+                let of = |group: &str| part("apiVersion").is_some_and(|version| version.starts_with(group));
+                match part("kind") {
                     Some("HostClaim") if of("metal3.io/") => wishes.claims.push(object),
                     Some("Cluster") if of("cluster.x-k8s.io/") => wishes.clusters.push(object),
                     Some("Cluster") if of(api::names::clusters::GROUP) => wishes.anywhere = true,
@@ -125,7 +126,8 @@ async fn ahead(client: &Client, wishes: &Wishes, now: Timestamp) -> anyhow::Resu
 /// An object as the server would have it a moment after it was made.
 fn born<K: serde::de::DeserializeOwned>(client: &Client, object: &Value, now: Timestamp) -> Result<K, Usage> {
     let mut object = object.clone();
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let part = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (kind, name) = (part("/kind"), part("/metadata/name"));
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         meta.entry("namespace").or_insert_with(|| json!(client.default_namespace()));
         meta.entry("uid").or_insert_with(|| json!(format!("planned-{name}")));
@@ -133,7 +135,6 @@ fn born<K: serde::de::DeserializeOwned>(client: &Client, object: &Value, now: Ti
         meta.entry("generation").or_insert_with(|| json!(1));
         meta.entry("creationTimestamp").or_insert_with(|| json!(format!("{now:.0}")));
     }
-    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     serde_json::from_value(object).map_err(|error| Usage(format!("{kind} {name}: {error}")))
 }
 

@@ -113,7 +113,7 @@ async fn a_machine_runs_on_a_host_of_its_own_and_both_are_given_back() {
 
     let machine: Value = seen(&server);
     let host = machine["status"]["dedicatedHost"]["id"].as_str().unwrap().to_owned();
-    assert_eq!(hosts_of(&server, "m"), [host.clone()]);
+    assert_eq!(hosts_of(&server, "m"), std::slice::from_ref(&host));
     let id: api::names::InstanceId = machine["spec"]["instanceID"].as_str().unwrap().parse().unwrap();
     assert_eq!(machine["spec"]["providerID"], format!("aws:///{ZONE}/{id}"));
     assert_eq!(machine["status"]["initialization"]["provisioned"], true);

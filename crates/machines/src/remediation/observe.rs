@@ -258,6 +258,7 @@ async fn is_busy(client: &Client, node: &str) -> Result<bool, kube::Error> {
     }
     let volumes: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<VolumeAttachment>(&()));
     let all = volumes.list(&ListParams::default()).await?;
-    let attached_to = |volume: &DynamicObject| volume.data.pointer("/spec/nodeName").and_then(Value::as_str) == Some(node);
+    let attached_to =
+        |volume: &DynamicObject| volume.data.pointer("/spec/nodeName").and_then(Value::as_str) == Some(node);
     Ok(all.items.iter().any(attached_to))
 }
