@@ -48,6 +48,7 @@ lint: ## formatting, clippy, go vet, ruled out crates
 # Tests need every program and bring it along; a build of the programs alone has other features, so it would come on top.
 checks:
 	@$(STEP) "build" cargo test --locked --workspace --no-run --quiet
+	@$(STEP) "helm" hack/chart helm
 	@$(STEP) "tests" env BERTH_REQUIRE_SERVER=1 hack/tests
 	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
 	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check

@@ -286,3 +286,66 @@ fn the_settings_in_the_schema_are_those_the_hooks_know() {
     assert_eq!(vip::topology::unknown_keys(&keys), Vec::<String>::new());
     assert_eq!(keys.len(), 8, "a key of the hooks is missing in the schema");
 }
+
+/// The program that `hack/chart` has built; under `make test` it is there.
+fn helm() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let tools = std::fs::read_dir(target.join("tools")).ok()?.filter_map(Result::ok).map(|entry| entry.path());
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    tools.into_iter().find(|path| name(path).starts_with("helm-v") && !name(path).ends_with(".part"))
+}
+
+/// Nothing of the chart is a pod here: what is installed is what the server stores, which is all that Helm waits for.
+#[tokio::test]
+async fn installed_without_values_upgraded_and_removed_by_helm_users_keep_their_objects() {
+    let test = "installed_without_values_upgraded_and_removed_by_helm_users_keep_their_objects";
+    if sim::plane::for_test(test).is_none() {
+        return;
+    }
+    let Some(helm) = helm() else {
+        assert!(!sim::plane::required(), "{test}: build helm first, with hack/chart helm");
+        eprintln!("SKIPPED {test}: helm is not built; see hack/chart helm");
+        return;
+    };
+    let plane = sim::plane::Plane::start().unwrap();
+    let client = plane.client().await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(&helm);
+        for place in ["CACHE", "CONFIG", "DATA"] {
+            command.env(format!("HELM_{place}_HOME"), home.path().join(place));
+        }
+        command.env("KUBECONFIG", plane.kubeconfig_path()).current_dir(root()).args(args);
+        let output = command.args(["--namespace", "berth-system"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    let said = run(&["install", "berth", "chart", "--create-namespace"]);
+    assert!(said.contains("kubectl delete crd hostclaims.metal3.io"), "the notes say what stays: {said}");
+    let config = json!({"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "OIDCConfig",
+        "metadata": {"name": "login", "namespace": "default"},
+        "spec": {"clientId": "berth", "issuerUrl": "https://login.example"}});
+    let stored = sim::plane::apply(&client, &config).await.unwrap();
+    let uid = stored.metadata.uid.clone().unwrap();
+
+    let deployments: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(client.clone(), "berth-system");
+    let replicas = async || deployments.get("berth").await.unwrap().spec.unwrap().replicas;
+    let before = replicas().await;
+    run(&["upgrade", "berth", "chart", "--set", "replicas=3"]);
+    assert_ne!(replicas().await, before);
+    let there = async || {
+        let (resource, _) =
+            pinned_kind(&client, &GroupVersionKind::gvk("anywhere.eks.amazonaws.com", "v1alpha1", "OIDCConfig"))
+                .await
+                .unwrap();
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);
+        api.get("login").await.unwrap().metadata.uid
+    };
+    assert_eq!(there().await.as_ref(), Some(&uid), "an upgrade keeps objects");
+
+    let said = run(&["uninstall", "berth"]);
+    assert!(said.contains("kept due to the resource policy"), "{said}");
+    assert!(deployments.get_opt("berth").await.unwrap().is_none());
+    assert_eq!(there().await.as_ref(), Some(&uid), "and so does a removal");
+}

@@ -484,21 +484,53 @@ fn alerts_ask_for_what_is_exported_and_name_labels_they_have() {
 }
 
 #[test]
-fn every_alert_is_tested_both_ways() {
-    let mut seen: BTreeMap<String, [bool; 2]> = alerts().into_keys().map(|name| (name, [false; 2])).collect();
+fn every_alert_names_a_page_of_the_book_that_tells_of_it() {
+    for (name, rule) in alerts() {
+        let runbook = rule["annotations"]["runbook"].as_str().unwrap_or_else(|| panic!("{name} has no runbook"));
+        let (page, anchor) = runbook.split_once('#').unwrap_or_else(|| panic!("{name}: {runbook} names no heading"));
+        let text = read(&root().join("book/src").join(page));
+        let slug = |heading: &str| heading.trim().to_lowercase().replace(' ', "-");
+        let (_, after) = text
+            .split("\n## ")
+            .skip(1)
+            .filter_map(|section| section.split_once('\n'))
+            .find(|(heading, _)| slug(heading) == anchor)
+            .unwrap_or_else(|| panic!("{name}: no heading for {runbook}"));
+        assert!(after.contains(&format!("`{name}`")), "{runbook} does not tell of {name}");
+    }
+}
+
+/// Minutes since the start of a case.
+fn minutes(test: &Value) -> u64 {
+    let time = test["eval_time"].as_str().unwrap();
+    time.strip_suffix('m').and_then(|minutes| minutes.parse().ok()).unwrap_or_else(|| panic!("{time} is in minutes"))
+}
+
+#[test]
+fn every_alert_is_tested_to_fire_and_to_resolve_and_to_stay_quiet() {
+    let mut seen: BTreeMap<String, [bool; 3]> = alerts().into_keys().map(|name| (name, [false; 3])).collect();
     for path in files("chart/tests/rules", "yaml") {
         let file: Value = serde_saphyr::from_str(&read(&path)).unwrap();
         for case in file["tests"].as_array().unwrap() {
+            let mut fired: BTreeMap<&str, u64> = BTreeMap::new();
             for test in case["alert_rule_test"].as_array().unwrap() {
                 let name = test["alertname"].as_str().unwrap();
-                let fires = !test["exp_alerts"].as_array().unwrap().is_empty();
                 let seen = seen.get_mut(name).unwrap_or_else(|| panic!("{}: no alert {name}", path.display()));
-                seen[usize::from(fires)] = true;
+                match (test["exp_alerts"].as_array().unwrap().is_empty(), fired.get(name)) {
+                    (false, _) => {
+                        seen[0] = true;
+                        fired.insert(name, minutes(test));
+                    }
+                    (true, Some(at)) if *at < minutes(test) => seen[1] = true,
+                    (true, _) => seen[2] = true,
+                }
             }
         }
     }
-    for (name, [quiet, fires]) in seen {
-        assert!(quiet && fires, "{name} is never tested to {}", if fires { "stay quiet" } else { "fire" });
+    for (name, done) in seen {
+        for (what, done) in ["fire", "resolve", "stay quiet"].iter().zip(done) {
+            assert!(done, "{name} is never tested to {what}");
+        }
     }
 }
 
