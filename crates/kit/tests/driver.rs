@@ -240,3 +240,29 @@ async fn a_panic_between_the_halves_stays_with_its_object() {
     let _process = start(&manager(&server, None));
     assert!(server.wait_until(MINUTE, |s| reason(s, "a").is_some() && reason(s, "z").is_some()).await);
 }
+
+/// What a scrape shows of one figure of the room's queue.
+fn shown(manager: &Manager, figure: &str) -> Option<i64> {
+    let text = manager.metrics().encode();
+    let line = format!("berth_room_queue_{figure}{{room=\"fake\"}} ");
+    text.lines().find_map(|found| found.strip_prefix(&line)?.parse().ok())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_room_whose_workers_all_hang_shows_the_lag_of_now() {
+    let server = server(&["slow", "x", "y"]);
+    let manager = manager(&server, None);
+    let _process = start(&manager);
+    // The only worker holds `slow` for fifty seconds and ends no pass meanwhile.
+    let mut seen = Vec::new();
+    while seen.last().is_none_or(|late| *late < 40) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        seen.extend(shown(&manager, "late_seconds").filter(|late| *late > 0));
+        assert!(seen.len() < 100, "{seen:?}");
+    }
+    let risen: Vec<i64> = (0..).zip(&seen).map(|(second, late)| late - second).collect();
+    assert!(risen.iter().all(|start| (start - risen[0]).abs() <= 1), "it rises with the clock: {seen:?}");
+    assert_eq!((shown(&manager, "busy"), shown(&manager, "waiting")), (Some(1), Some(2)));
+    tokio::time::sleep(3 * MINUTE).await;
+    assert_eq!((shown(&manager, "late_seconds"), shown(&manager, "waiting")), (Some(0), Some(0)));
+}

@@ -31,7 +31,7 @@ struct State<K> {
 }
 
 /// What the metrics show of a queue at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
     /// Keys that wait, due or not.
     pub waiting: usize,

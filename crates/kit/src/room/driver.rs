@@ -94,14 +94,16 @@ impl<R: Room> Driver<R> {
     #[must_use]
     pub fn new(manager: &Manager, room: R) -> Arc<Self> {
         let clock = manager.clock().clone();
-        manager.meter().open(R::NAME);
+        let (work, leadership) = (Work::new(clock.clone()), manager.leadership());
+        let (queue, leads) = (Arc::downgrade(&work), leadership.clone());
+        manager.meter().open(R::NAME, move || queue.upgrade().filter(|_| leads.leads()).map(|work| work.depth()));
         Arc::new(Self {
-            work: Work::new(clock.clone()),
+            work,
             backoff: Backoff::new(clock.clone(), R::PACE),
             meter: manager.meter().clone(),
             writer: Writer::new(manager.client().clone(), R::NAME),
             events: Events::new(manager.client().clone(), R::NAME, Some(manager.instance().to_owned())),
-            leadership: manager.leadership(),
+            leadership,
             passes: AtomicU64::new(0),
             room,
             clock,
@@ -157,7 +159,6 @@ impl<R: Room> Driver<R> {
                 self.work.add_after(turn.key().clone(), NOT_LEADING, Priority::Urgent);
             }
             drop(turn);
-            self.meter.queue(R::NAME, &self.work.depth());
         }
     }
 
