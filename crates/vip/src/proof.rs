@@ -14,7 +14,8 @@ use api::key::ObjectKey;
 use api::meta::Versioned;
 use api::views::{Cluster, IPAddressClaim};
 use jiff::Timestamp;
-use kit::class::chain;
+use kit::backoff::{Backoff, Pace};
+use kit::class::{Class, Classify, chain};
 use kit::clock::Clock;
 use kit::feed::{Delta, Scope, Seen};
 use kube::Api;
@@ -38,8 +39,8 @@ const MEMORY: Duration = Duration::from_secs(600);
 const WRITING: Duration = Duration::from_secs(30);
 /// Clusters per page of a list.
 const PAGE: u32 = 100;
-/// Between two attempts to list Clusters.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Between two attempts to list Clusters: whoever is about to show an address waits for it, so the pause does not grow for long.
+const PACE: Pace = Pace { longest: Duration::from_secs(30), ..Pace::USUAL };
 
 /// What the server says about addresses that are about to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,16 +221,23 @@ impl Hand {
             () = stop.cancelled() => return,
             () = self.former.wanted.notified() => {}
         }
+        let backoff = Backoff::new(self.former.clock.clone(), PACE);
         loop {
             let listed = tokio::select! {
                 () = stop.cancelled() => return,
                 listed = self.note_all_shown() => listed,
             };
             let Err(error) = listed else { break };
-            tracing::warn!(error = %chain(&*error), "Clusters could not be listed, trying again");
+            let asked = match error.class() {
+                Class::Transient { at_least } => at_least,
+                Class::Stale | Class::Terminal => None,
+            };
+            let pause = backoff.fail((), asked);
+            let next_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+            tracing::warn!(error = %chain(&*error), next_ms, "Clusters could not be listed, trying again");
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = sleep(PAUSE) => {}
+                () = sleep(pause) => {}
             }
         }
         self.former.caught_up.send_replace(true);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sim::server::{Action, EventAction, Rule};
+use sim::server::{Action, EventAction, RequestInfo, Rule};
 use vip::config::Config;
 use vip::hooks::Answer;
 
@@ -158,5 +158,26 @@ async fn what_was_freed_while_a_process_started_is_found_in_a_list() {
     assert!(why.contains("already the endpoint of Cluster team/a"), "{why}");
     let lists = world.asked_since(since).into_iter().filter(|line| line.contains("/clusters?")).count();
     assert_eq!(lists, 1, "and that list is made once");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_that_cannot_be_listed_are_asked_for_ever_more_rarely_until_they_can() {
+    let world = Quiet::start(Config::default(), objects()).await;
+    claimed(&world, "a").await;
+    let listing = |request: &RequestInfo| request.resource == CLUSTERS && request.name.is_empty() && !request.watch;
+    world.server.inject(Rule::any().method("GET").matching(listing).times(8), Action::Status(503));
+    let since = world.server.requests();
+    let lists = || world.asked_since(since).into_iter().filter(|line| line.contains("/clusters?")).count();
+    let begun = tokio::time::Instant::now();
+    asked(&world, "a", 1).await;
+    tokio::time::sleep_until(begun + Duration::from_secs(30)).await;
+    // Half a second to one, one to two, two to four and so on.
+    assert!((5..=6).contains(&lists()), "{} in half a minute", lists());
+    assert_eq!(host(&world.cluster("a")), "", "nobody knows who shows the address");
+    pass(120).await;
+    assert_eq!(lists(), 9);
+    asked(&world, "a", 2).await;
+    assert_eq!(host(&world.cluster("a")), "10.0.0.10");
     world.stop().await;
 }
