@@ -23,7 +23,9 @@ use super::schema;
     namespaced,
     status = "AWSMachineTemplateStatus",
     derive = "PartialEq",
-    doc = "What the AWSMachines of a group look like; changed by creating another one."
+    doc = "What the AWSMachines of a group look like; changed by creating another one.",
+    printcolumn(name = "Type", type_ = "string", json_path = ".spec.template.spec.instanceType"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AWSMachineTemplateSpec {

@@ -26,35 +26,36 @@ pub const BAREMETAL: &str = "baremetal";
     status = "HostClaimStatus",
     derive = "PartialEq",
     doc = "A wish for one machine: which machines fit, what is to run on it, and which machine was found.",
-    printcolumn(name = "Kind", type_ = "string", json_path = ".spec.kind"),
+    printcolumn(name = "Host", type_ = "string", json_path = ".status.bareMetalHost.name"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Associated")].reason"#
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Kind", type_ = "string", json_path = ".spec.kind", priority = "1"),
     printcolumn(
         name = "Associated",
         type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Associated")].status"#
+        json_path = r#".status.conditions[?(@.type=="Associated")].status"#,
+        priority = "1"
     ),
-    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
-    printcolumn(name = "Power", type_ = "boolean", json_path = ".status.poweredOn"),
-    printcolumn(name = "State", type_ = "string", json_path = ".status.provisioningState"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Power", type_ = "boolean", json_path = ".status.poweredOn", priority = "1"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.provisioningState", priority = "1"),
     printcolumn(
         name = "Host Namespace",
         type_ = "string",
         json_path = ".status.bareMetalHost.namespace",
         priority = "1"
     ),
-    printcolumn(name = "Host", type_ = "string", json_path = ".status.bareMetalHost.name", priority = "1"),
+    printcolumn(name = "Resource", type_ = "string", json_path = ".status.resourceID", priority = "1"),
     printcolumn(name = "Failure Domain", type_ = "string", json_path = ".status.failureDomain", priority = "1"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", priority = "1"),
     printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Associated")].reason"#,
-        priority = "1"
-    ),
-    printcolumn(
         name = "Message",
         type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Associated")].message"#,
+        json_path = r#".status.conditions[?(@.type=="Ready")].message"#,
         priority = "1"
     )
 )]

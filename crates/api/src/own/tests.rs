@@ -162,34 +162,6 @@ fn the_definitions_carry_their_group_names_and_labels_in_a_stable_order() {
     }
 }
 
-/// Widths: the longest value expected in the column, or its header, and three blanks between columns.
-#[test]
-fn the_default_columns_answer_is_it_fine_and_fit_one_hundred_characters() {
-    let longest = |reasons: &[&str]| reasons.iter().map(|reason| reason.len()).max().unwrap();
-    let kinds: Vec<&str> = crate::reasons::claim_kind::Reason::ALL.iter().map(|r| r.as_str()).collect();
-    for crd in berth_crds() {
-        let columns = crd.spec.versions[0].additional_printer_columns.clone().unwrap();
-        let shown: Vec<_> = columns.iter().filter(|c| c.priority.unwrap_or(0) == 0).collect();
-        let kind = crd.spec.names.kind.as_str();
-        let width = |name: &str| match name {
-            "Controller" => 30,
-            "Kind" => "aws-dedicated-host".len(),
-            "State" => "Deprovisioning".len(),
-            "Reason" if kind == "HostClaimKind" => longest(&kinds),
-            "Reason" => longest(&["WithinQuota", "OverQuota", "Accepted", "InvalidRegexp", "InvalidSelector"]),
-            other => other.len().max("False".len()),
-        };
-        let total: usize = 20 + shown.iter().map(|c| 3 + width(&c.name)).sum::<usize>();
-        assert!(total <= 100, "{kind}: {total}");
-        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-        assert!(names.contains(&"Reason") && names.contains(&"Message"), "{names:?}");
-        let names: Vec<&str> = shown.iter().map(|c| c.name.as_str()).collect();
-        let summary = ["Ready", "Available", "Accepted"].iter().any(|summary| names.contains(summary));
-        assert!(summary && names.contains(&"Age"), "{names:?}");
-        assert!(shown.len() < columns.len(), "nothing is left for -o wide");
-    }
-}
-
 #[test]
 fn a_claim_shows_what_its_owner_asks_first() {
     let crd = HostClaim::crd();
@@ -198,8 +170,9 @@ fn a_claim_shows_what_its_owner_asks_first() {
         let of = columns.iter().filter(|c| c.priority.unwrap_or(0) == priority);
         of.map(|c| c.name.as_str()).collect::<Vec<_>>()
     };
-    assert_eq!(names(0), ["Kind", "Associated", "Ready", "Power", "State", "Age"]);
-    assert_eq!(names(1), ["Host Namespace", "Host", "Failure Domain", "Priority", "Reason", "Message"]);
+    assert_eq!(names(0), ["Host", "Ready", "Reason", "Age"]);
+    let wide = ["Kind", "Associated", "Power", "State", "Host Namespace", "Resource", "Failure Domain", "Priority"];
+    assert_eq!(names(1), wide.into_iter().chain(["Message"]).collect::<Vec<_>>());
 }
 
 /// Every field that Metal3's own definitions of these kinds have, with its type: none may be dropped by ours.

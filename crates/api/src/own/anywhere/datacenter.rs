@@ -30,6 +30,7 @@ use crate::status::Condition;
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="EndpointReachable")].status"#
     ),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Valid")].reason"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Failure", type_ = "string", json_path = ".status.failureMessage", priority = "1"),
     printcolumn(name = "Validated", type_ = "date", json_path = ".status.lastValidated", priority = "1")

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
     derive = "Default",
     doc = "An issuer of tokens that the API server of a cluster believes.",
     printcolumn(name = "Issuer", type_ = "string", json_path = ".spec.issuerUrl"),
-    printcolumn(name = "Client", type_ = "string", json_path = ".spec.clientId"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Client", type_ = "string", json_path = ".spec.clientId", priority = "1")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct OIDCConfigSpec {

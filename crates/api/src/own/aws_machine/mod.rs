@@ -39,16 +39,31 @@ pub use status::{AWSMachineStatus, DedicatedHost, MachineInitialization, OwnedHo
     status = "AWSMachineStatus",
     derive = "PartialEq",
     doc = "One EC2 instance of a Cluster API machine, and the dedicated host it runs on.",
-    printcolumn(name = "Cluster", type_ = "string", json_path = r".metadata.labels.cluster\.x-k8s\.io/cluster-name"),
-    printcolumn(name = "State", type_ = "string", json_path = ".status.instanceState"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.ready"),
-    printcolumn(name = "InstanceID", type_ = "string", json_path = ".spec.providerID"),
+    printcolumn(name = "Instance", type_ = "string", json_path = ".spec.instanceID"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Cluster",
+        type_ = "string",
+        json_path = r".metadata.labels.cluster\.x-k8s\.io/cluster-name",
+        priority = "1"
+    ),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.instanceState", priority = "1"),
+    printcolumn(name = "InstanceID", type_ = "string", json_path = ".spec.providerID", priority = "1"),
     printcolumn(
         name = "Machine",
         type_ = "string",
-        json_path = r#".metadata.ownerReferences[?(@.kind=="Machine")].name"#
+        json_path = r#".metadata.ownerReferences[?(@.kind=="Machine")].name"#,
+        priority = "1"
     ),
-    printcolumn(name = "Host", type_ = "string", json_path = ".status.dedicatedHost.id", priority = "1")
+    printcolumn(name = "Host", type_ = "string", json_path = ".status.dedicatedHost.id", priority = "1"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].message"#,
+        priority = "1"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AWSMachineSpec {

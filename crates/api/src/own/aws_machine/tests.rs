@@ -249,8 +249,9 @@ fn the_definitions_carry_the_labels_of_both_contracts_and_the_columns_of_the_pro
     }
     let columns = all[0].spec.versions[0].additional_printer_columns.clone().unwrap();
     let shown: Vec<_> = columns.iter().map(|c| (c.name.as_str(), c.priority.unwrap_or_default())).collect();
-    let wanted = [("Cluster", 0), ("State", 0), ("Ready", 0), ("InstanceID", 0), ("Machine", 0), ("Host", 1)];
-    assert_eq!(shown, wanted);
+    let always = ["Instance", "Ready", "Reason", "Age"].map(|name| (name, 0));
+    let wide = ["Cluster", "State", "InstanceID", "Machine", "Host", "Message"].map(|name| (name, 1));
+    assert_eq!(shown, always.into_iter().chain(wide).collect::<Vec<_>>());
 }
 
 #[test]

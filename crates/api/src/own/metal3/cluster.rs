@@ -30,11 +30,16 @@ use super::shared::{Deprecated, Initialization};
     status = "Metal3ClusterStatus",
     derive = "PartialEq",
     doc = "What a Cluster API cluster needs of its infrastructure: its endpoint and its failure domains.",
-    printcolumn(name = "Cluster", type_ = "string", json_path = r".metadata.labels.cluster\.x-k8s\.io/cluster-name"),
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".spec.controlPlaneEndpoint.host"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Host", type_ = "string", json_path = ".spec.controlPlaneEndpoint.host", priority = "1"),
+    printcolumn(
+        name = "Cluster",
+        type_ = "string",
+        json_path = r".metadata.labels.cluster\.x-k8s\.io/cluster-name",
+        priority = "1"
+    ),
     printcolumn(name = "Port", type_ = "integer", json_path = ".spec.controlPlaneEndpoint.port", priority = "1"),
     printcolumn(
         name = "Provisioned",

@@ -28,10 +28,18 @@ use super::shared::{self, NamedRef, is_default};
     status = "Metal3DataClaimStatus",
     derive = "PartialEq",
     doc = "The wish of a machine for data rendered from a Metal3DataTemplate.",
-    printcolumn(name = "Template", type_ = "string", json_path = ".spec.template.name"),
     printcolumn(name = "Data", type_ = "string", json_path = ".status.renderedData.name"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Error", type_ = "string", json_path = ".status.errorMessage", priority = "1")
+    printcolumn(name = "Template", type_ = "string", json_path = ".spec.template.name", priority = "1"),
+    printcolumn(name = "Error", type_ = "string", json_path = ".status.errorMessage", priority = "1"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].message"#,
+        priority = "1"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Metal3DataClaimSpec {
@@ -86,12 +94,19 @@ crate::conditioned!(Metal3DataClaimStatus);
     status = "Metal3DataStatus",
     derive = "PartialEq",
     doc = "Data of one machine, rendered from a Metal3DataTemplate into Secrets.",
-    printcolumn(name = "Template", type_ = "string", json_path = ".spec.template.name"),
-    printcolumn(name = "Index", type_ = "integer", json_path = ".spec.index"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.ready"),
+    printcolumn(name = "Claim", type_ = "string", json_path = ".spec.claim.name"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Claim", type_ = "string", json_path = ".spec.claim.name", priority = "1"),
-    printcolumn(name = "Error", type_ = "string", json_path = ".status.errorMessage", priority = "1")
+    printcolumn(name = "Template", type_ = "string", json_path = ".spec.template.name", priority = "1"),
+    printcolumn(name = "Index", type_ = "integer", json_path = ".spec.index", priority = "1"),
+    printcolumn(name = "Error", type_ = "string", json_path = ".status.errorMessage", priority = "1"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].message"#,
+        priority = "1"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Metal3DataSpec {

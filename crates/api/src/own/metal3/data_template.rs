@@ -30,8 +30,16 @@ use super::network::NetworkData;
     derive = "PartialEq",
     doc = "What machines are told at their first boot: how their metadata and network data are rendered.",
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Updated", type_ = "date", json_path = ".status.lastUpdated", priority = "1")
+    printcolumn(name = "Updated", type_ = "date", json_path = ".status.lastUpdated", priority = "1"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].message"#,
+        priority = "1"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Metal3DataTemplateSpec {

@@ -33,10 +33,20 @@ use super::shared::{self, Deprecated, Initialization, NamedRef};
     status = "Metal3MachineStatus",
     derive = "PartialEq",
     doc = "One Cluster API machine, the claim it is made of and what is to run on it.",
-    printcolumn(name = "Cluster", type_ = "string", json_path = r".metadata.labels.cluster\.x-k8s\.io/cluster-name"),
+    printcolumn(
+        name = "Address",
+        type_ = "string",
+        json_path = r#".status.addresses[?(@.type=="InternalIP")].address"#
+    ),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Cluster",
+        type_ = "string",
+        json_path = r".metadata.labels.cluster\.x-k8s\.io/cluster-name",
+        priority = "1"
+    ),
     printcolumn(name = "Kind", type_ = "string", json_path = ".spec.kind", priority = "1"),
     printcolumn(name = "Claim", type_ = "string", json_path = ".status.hostClaim.name", priority = "1"),
     printcolumn(name = "Failure Domain", type_ = "string", json_path = ".status.failureDomain", priority = "1"),

@@ -28,18 +28,13 @@ pub const REBOOT: &str = "Reboot";
     status = "Metal3RemediationStatus",
     derive = "PartialEq",
     doc = "The treatment of one machine that is ill.",
-    printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.strategy.type"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Retries", type_ = "integer", json_path = ".status.retryCount"),
     printcolumn(name = "Limit", type_ = "integer", json_path = ".spec.strategy.retryLimit"),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.strategy.type", priority = "1"),
     printcolumn(name = "Last Remediated", type_ = "date", json_path = ".status.lastRemediated", priority = "1"),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
-        priority = "1"
-    ),
     printcolumn(
         name = "Message",
         type_ = "string",

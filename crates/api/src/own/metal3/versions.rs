@@ -243,6 +243,11 @@ fn printed(kind: &str, column: &mut Value) -> bool {
     const UNSAID: [&str; 4] =
         [".spec.kind", ".status.hostClaim.name", ".status.failureDomain", ".spec.template.spec.kind"];
     let path = column.get("jsonPath").and_then(Value::as_str).unwrap_or_default().to_owned();
+    // Data has no conditions there, but the field that they sum up.
+    let path = match (kind, path.as_str()) {
+        ("Metal3Data", r#".status.conditions[?(@.type=="Ready")].status"#) => ".status.ready".to_owned(),
+        _ => path,
+    };
     let both = matches!(kind, "Metal3Machine" | "Metal3Cluster");
     if UNSAID.contains(&path.as_str()) || (path.starts_with(".status.conditions[") && !both) {
         return false;

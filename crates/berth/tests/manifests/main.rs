@@ -1,6 +1,8 @@
 //! What the chart renders is accepted by a real API server, keeps its rules, and carries the generated files unchanged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+mod columns;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
