@@ -1,0 +1,83 @@
+//! Alerts ask for what is exported, name their page, and are tested.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::expressions::Series;
+use crate::source::{files, read, root, word};
+
+/// The alerts of the chart by name.
+pub fn alerts() -> BTreeMap<String, Value> {
+    let file: Value = serde_saphyr::from_str(&read(&root().join("chart/files/alerts.yaml"))).unwrap();
+    let groups = file["groups"].as_array().unwrap().iter();
+    let rules = groups.flat_map(|group| group["rules"].as_array().unwrap());
+    rules.map(|rule| (rule["alert"].as_str().unwrap().to_owned(), rule.clone())).collect()
+}
+
+#[test]
+fn alerts_ask_for_what_is_exported_and_name_labels_they_have() {
+    let series = Series::of_the_code();
+    let alerts = alerts();
+    assert!(alerts.len() > 15, "only {} alerts found", alerts.len());
+    for (name, rule) in alerts {
+        let (_, labels) =
+            series.check(rule["expr"].as_str().unwrap()).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        for text in rule["annotations"].as_object().unwrap().values() {
+            for label in text.as_str().unwrap().split("$labels.").skip(1).map(word) {
+                assert!(labels.contains(label), "{name}: a text names the label {label}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_alert_names_a_page_of_the_book_that_tells_of_it() {
+    for (name, rule) in alerts() {
+        let runbook = rule["annotations"]["runbook"].as_str().unwrap_or_else(|| panic!("{name} has no runbook"));
+        let (page, anchor) = runbook.split_once('#').unwrap_or_else(|| panic!("{name}: {runbook} names no heading"));
+        let text = read(&root().join("book/src").join(page));
+        let slug = |heading: &str| heading.trim().to_lowercase().replace(' ', "-");
+        let (_, after) = text
+            .split("\n## ")
+            .skip(1)
+            .filter_map(|section| section.split_once('\n'))
+            .find(|(heading, _)| slug(heading) == anchor)
+            .unwrap_or_else(|| panic!("{name}: no heading for {runbook}"));
+        assert!(after.contains(&format!("`{name}`")), "{runbook} does not tell of {name}");
+    }
+}
+
+/// Minutes since the start of a case.
+fn minutes(test: &Value) -> u64 {
+    let time = test["eval_time"].as_str().unwrap();
+    time.strip_suffix('m').and_then(|minutes| minutes.parse().ok()).unwrap_or_else(|| panic!("{time} is in minutes"))
+}
+
+#[test]
+fn every_alert_is_tested_to_fire_and_to_resolve_and_to_stay_quiet() {
+    let mut seen: BTreeMap<String, [bool; 3]> = alerts().into_keys().map(|name| (name, [false; 3])).collect();
+    for path in files("chart/tests/rules", "yaml") {
+        let file: Value = serde_saphyr::from_str(&read(&path)).unwrap();
+        for case in file["tests"].as_array().unwrap() {
+            let mut fired: BTreeMap<&str, u64> = BTreeMap::new();
+            for test in case["alert_rule_test"].as_array().unwrap() {
+                let name = test["alertname"].as_str().unwrap();
+                let seen = seen.get_mut(name).unwrap_or_else(|| panic!("{}: no alert {name}", path.display()));
+                match (test["exp_alerts"].as_array().unwrap().is_empty(), fired.get(name)) {
+                    (false, _) => {
+                        seen[0] = true;
+                        fired.insert(name, minutes(test));
+                    }
+                    (true, Some(at)) if *at < minutes(test) => seen[1] = true,
+                    (true, _) => seen[2] = true,
+                }
+            }
+        }
+    }
+    for (name, done) in seen {
+        for (what, done) in ["fire", "resolve", "stay quiet"].iter().zip(done) {
+            assert!(done, "{name} is never tested to {what}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Dashboards show everything that is exported, and work in any Grafana.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::expressions::Series;
+use crate::source::{exported, files, read, root, word};
+
+/// Metrics that no dashboard shows, each with the reason.
+const NOT_SHOWN: &[(&str, &str)] = &[];
+/// Panels that Grafana has without plugins.
+const PANELS: [&str; 5] = ["row", "stat", "timeseries", "bargauge", "table"];
+
+/// The dashboards of the chart by the name of their file.
+fn dashboards() -> BTreeMap<String, Value> {
+    let stem = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let read = |path: &Path| serde_json::from_str(&read(path)).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    files("chart/dashboards", "json").iter().map(|path| (stem(path), read(path))).collect()
+}
+
+fn panels(board: &Value) -> Vec<&Value> {
+    board["panels"].as_array().unwrap().iter().collect()
+}
+
+#[test]
+fn dashboards_ask_for_what_is_exported_and_show_all_of_it() {
+    let series = Series::of_the_code();
+    let mut shown = BTreeSet::new();
+    for (file, board) in dashboards() {
+        for panel in panels(&board).into_iter().filter(|panel| panel["type"] != "row") {
+            let place = format!("{file}: {}", panel["title"]);
+            for target in panel["targets"].as_array().unwrap() {
+                let expression = target["expr"].as_str().unwrap();
+                let (used, labels) = series.check(expression).unwrap_or_else(|problem| panic!("{place}: {problem}"));
+                let chosen = expression.matches("job=~\"$job\"").count();
+                assert!(chosen >= used.len(), "{place}: the chosen jobs are not heeded in {expression}");
+                for label in target["legendFormat"].as_str().unwrap().split("{{").skip(1).map(word) {
+                    assert!(labels.contains(label), "{place}: the legend names the label {label}");
+                }
+                shown.extend(used);
+            }
+        }
+    }
+    let exported = exported();
+    for (name, why) in NOT_SHOWN {
+        assert!(exported.contains_key(*name) && !shown.contains(*name), "{name} ({why}) need not be excused");
+    }
+    let excused = |name: &String| NOT_SHOWN.iter().any(|(excused, _)| excused == name);
+    let missing: Vec<_> = exported.keys().filter(|name| !shown.contains(*name) && !excused(name)).collect();
+    assert!(missing.is_empty(), "on no dashboard: {missing:?}");
+}
+
+#[test]
+fn dashboards_work_in_any_grafana_and_every_panel_answers_a_question() {
+    let boards = dashboards();
+    assert_eq!(boards.len(), 7);
+    let titles: BTreeSet<&str> = boards.values().map(|board| board["title"].as_str().unwrap()).collect();
+    assert_eq!(titles.len(), boards.len(), "titles differ");
+    let page = read(&root().join("book/src/metrics.md"));
+    for (file, board) in &boards {
+        assert_eq!(board["uid"], file.as_str(), "links to a dashboard outlive its title");
+        assert!(page.contains(&format!("| {} |", board["title"].as_str().unwrap())), "{file} is not in the book");
+        assert_eq!(board["schemaVersion"], 41, "{file}");
+        assert!(board["__inputs"].is_null() && board["id"].is_null(), "{file}: what an export leaves behind");
+        let variables = board["templating"]["list"].as_array().unwrap();
+        for (name, kind) in [("datasource", "datasource"), ("job", "query")] {
+            assert!(variables.iter().any(|v| v["name"] == name && v["type"] == kind), "{file}: no variable {name}");
+        }
+        let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
+        for panel in panels(board) {
+            let title = panel["title"].as_str().unwrap();
+            let place = format!("{file}: {title}");
+            assert!(title.ends_with('?'), "{place} is no question");
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{place}: two panels with one id");
+            assert!(PANELS.contains(&panel["type"].as_str().unwrap()), "{place}: {}", panel["type"]);
+            let position = |side: &str| panel["gridPos"][side].as_u64().unwrap();
+            assert!(position("x") + position("w") <= 24, "{place} is too wide");
+            for (x, y) in (0..position("w")).flat_map(|x| (0..position("h")).map(move |y| (x, y))) {
+                assert!(taken.insert((position("x") + x, position("y") + y)), "{place} lies on another panel");
+            }
+            if panel["type"] == "row" {
+                continue;
+            }
+            assert!(panel["description"].as_str().is_some_and(|text| text.ends_with('.')), "{place}: no description");
+            assert!(panel["fieldConfig"]["defaults"]["unit"].is_string(), "{place}: no unit");
+            for source in panel["targets"].as_array().unwrap().iter().chain([panel]) {
+                assert_eq!(source["datasource"]["uid"], "${datasource}", "{place}");
+            }
+        }
+    }
+}
