@@ -266,3 +266,25 @@ async fn a_room_whose_workers_all_hang_shows_the_lag_of_now() {
     tokio::time::sleep(3 * MINUTE).await;
     assert_eq!((shown(&manager, "late_seconds"), shown(&manager, "waiting")), (Some(0), Some(0)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_slowest_objects_and_the_last_failures_are_known_by_name() {
+    let server = server(&["slow", "hopeless", "poisoned", "fine"]);
+    let manager = manager(&server, None);
+    let _process = start(&manager);
+    assert!(
+        server.wait_until(3 * MINUTE, |s| ["slow", "hopeless", "fine"].iter().all(|n| reason(s, n).is_some())).await
+    );
+    let lately = manager.metrics().passes().lately();
+    let slowest = &lately.slowest[0];
+    assert_eq!((slowest.object.as_str(), slowest.room.as_str()), ("default/slow", "fake"));
+    assert_eq!((slowest.kind.as_deref(), slowest.outcome.as_str()), (Some("Widget"), "changed"));
+    assert!(slowest.seconds >= 50.0, "{slowest:?}");
+    assert!(lately.slowest.len() >= 4, "{lately:?}");
+    let failed = |name: &str| lately.errors.iter().find(|failed| failed.object == format!("default/{name}")).unwrap();
+    let hopeless = failed("hopeless");
+    assert_eq!((hopeless.class.as_str(), hopeless.sort.as_str()), ("terminal", "failed"));
+    assert_eq!((hopeless.reason.as_deref(), hopeless.kind.as_deref()), (Some("Refused"), Some("Widget")));
+    assert_eq!((failed("poisoned").sort.as_str(), &failed("poisoned").reason), ("panicked", &None));
+    assert!(lately.errors.iter().all(|failed| failed.object != "default/fine"), "{lately:?}");
+}

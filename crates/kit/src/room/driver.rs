@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use api::reasons::{PAUSED, READY};
 use api::status::Conditioned;
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -17,12 +18,13 @@ use super::{Flow, Meter, Report, Room, Trouble};
 use crate::backoff::Backoff;
 use crate::class::{Class, Classify};
 use crate::clock::Clock;
-use crate::conditions::fold;
+use crate::conditions::{State, Verdict, fold};
 use crate::events::Events;
 use crate::fault::{self, Side};
 use crate::lease::Leadership;
 use crate::manager::Manager;
 use crate::queue::{Priority, Work, slot};
+use crate::telemetry::{Failure, Pass};
 use crate::write::Writer;
 
 /// How long reading the world may take.
@@ -80,6 +82,17 @@ pub struct Driver<R: Room> {
     events: Events,
     leadership: Leadership,
     passes: AtomicU64,
+}
+
+/// What a pass leaves behind for those who look at the process.
+#[derive(Default)]
+struct Trace {
+    /// The kind of its object, once that is known.
+    kind: Option<String>,
+    /// The reason that its object shows, if something went wrong.
+    reason: Option<&'static str>,
+    /// What went wrong.
+    failure: Option<Failure>,
 }
 
 /// What applying a plan led to.
@@ -167,9 +180,11 @@ impl<R: Room> Driver<R> {
         let number = self.passes.fetch_add(1, Ordering::Relaxed) + 1;
         let span = tracing::info_span!("pass", room = R::NAME, object = %key, pass = number);
         let began = self.clock.instant();
+        let mut trace = Trace::default();
         // What the two halves do is caught where it can still be reported; this is for everything in between.
-        let outcome = AssertUnwindSafe(self.reconcile(key)).catch_unwind().instrument(span.clone()).await;
-        let outcome = outcome.unwrap_or_else(|_| span.in_scope(|| self.failed::<R::Error>(key, &Trouble::Panicked)));
+        let outcome = AssertUnwindSafe(self.reconcile(key, &mut trace)).catch_unwind().instrument(span.clone()).await;
+        let outcome =
+            outcome.unwrap_or_else(|_| span.in_scope(|| self.failed::<R::Error>(key, &Trouble::Panicked, &mut trace)));
         let took = self.clock.instant().saturating_duration_since(began);
         let elapsed_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let _entered = span.enter();
@@ -178,12 +193,14 @@ impl<R: Room> Driver<R> {
         } else {
             tracing::debug!(outcome = outcome.as_str(), elapsed_ms, "pass");
         }
-        self.meter.pass(R::NAME, outcome, took);
+        let (kind, failure) = (trace.kind.as_deref(), trace.failure);
+        let ended = Pass { room: R::NAME, kind, object: key, outcome: outcome.as_str(), took, failure };
+        self.meter.pass(&self.clock, &ended);
         self.room.passed(key, outcome, took);
         outcome
     }
 
-    async fn reconcile(&self, key: &R::Key) -> Outcome {
+    async fn reconcile(&self, key: &R::Key, trace: &mut Trace) -> Outcome {
         let now = self.clock.now();
         let snapshot = match within(OBSERVE, self.room.observe(key, now)).await {
             Ok(Some(snapshot)) => snapshot,
@@ -191,27 +208,27 @@ impl<R: Room> Driver<R> {
                 self.backoff.forget(key);
                 return Outcome::Gone;
             }
-            Err(trouble) => return self.failed(key, &trouble),
+            Err(trouble) => return self.failed(key, &trouble, trace),
         };
         let acted = self.act(&snapshot).await;
         // A decision on the past is not worth reporting: the next pass sees the present.
         if let Some(trouble) = &acted.trouble
             && trouble.class() == Class::Stale
         {
-            return self.failed(key, trouble);
+            return self.failed(key, trouble, trace);
         }
-        let report = self.report(key, &snapshot, acted.trouble.as_ref(), now);
+        let report = self.report(key, &snapshot, acted.trouble.as_ref(), now, trace);
         let reported = tokio::time::timeout(REPORT, report).await.unwrap_or(Err(Trouble::TimedOut));
         match (&acted.trouble, reported) {
-            (Some(trouble), Ok(_)) => self.failed(key, trouble),
+            (Some(trouble), Ok(_)) => self.failed(key, trouble, trace),
             (Some(trouble), Err(unreported)) if trouble.class() != Class::Terminal => {
                 tracing::warn!(error = %unreported.line(), "the failure of this pass could not be reported");
-                self.failed(key, trouble)
+                self.failed(key, trouble, trace)
             }
             // Nobody can correct what nobody was told, so a report that failed is tried again whatever became of it.
             (_, Err(unreported)) => match unreported.class() {
-                Class::Terminal => self.after(key, &unreported, Class::Transient { at_least: None }),
-                class => self.after(key, &unreported, class),
+                Class::Terminal => self.after(key, &unreported, Class::Transient { at_least: None }, trace),
+                class => self.after(key, &unreported, class, trace),
             },
             (None, Ok(wrote)) => {
                 self.backoff.reset(key);
@@ -276,10 +293,13 @@ impl<R: Room> Driver<R> {
         snapshot: &R::Snapshot,
         trouble: Option<&Trouble<R::Error>>,
         now: Timestamp,
+        trace: &mut Trace,
     ) -> Result<bool, Trouble<crate::write::Error>> {
         let report = catch_unwind(AssertUnwindSafe(|| self.room.report(snapshot, trouble)));
         let Some(report) = report.map_err(|_| Trouble::Panicked)? else { return Ok(false) };
         let Report { target, generation, stored, mut next, based_on, verdicts } = report;
+        trace.kind = Some(target.kind.kind.clone());
+        trace.reason = trouble.and_then(|_| shown(&verdicts));
         let folded = fold(stored.conditions(), &verdicts, generation, now);
         // Conditions of others are theirs to apply: with ours they would be taken over, and set back to what we saw.
         let ours = |conditions: &[Condition]| -> Vec<Condition> {
@@ -316,11 +336,25 @@ impl<R: Room> Driver<R> {
         Ok(true)
     }
 
-    fn failed<E: Classify + std::error::Error>(&self, key: &R::Key, trouble: &Trouble<E>) -> Outcome {
-        self.after(key, trouble, trouble.class())
+    fn failed<E: Classify + std::error::Error>(
+        &self,
+        key: &R::Key,
+        trouble: &Trouble<E>,
+        trace: &mut Trace,
+    ) -> Outcome {
+        self.after(key, trouble, trouble.class(), trace)
     }
 
-    fn after<E: Classify + std::error::Error>(&self, key: &R::Key, trouble: &Trouble<E>, class: Class) -> Outcome {
+    fn after<E: Classify + std::error::Error>(
+        &self,
+        key: &R::Key,
+        trouble: &Trouble<E>,
+        class: Class,
+        trace: &mut Trace,
+    ) -> Outcome {
+        if class != Class::Stale {
+            trace.failure = Some(Failure { sort: trouble.sort(), class: class.as_str(), reason: trace.reason });
+        }
         if matches!(trouble, Trouble::Panicked) {
             self.meter.panic(R::NAME);
         }
@@ -359,6 +393,15 @@ impl<R: Room> Driver<R> {
     }
 }
 
+/// The reason that tells most of an object with which something went wrong: that of its summary, or, where this says no more
+/// than that it does not hold, that of the first aspect that does not.
+fn shown(verdicts: &[Verdict]) -> Option<&'static str> {
+    let mut open = verdicts.iter().filter(|verdict| verdict.state != State::True && verdict.type_ != PAUSED);
+    let summary = open.clone().find(|verdict| verdict.type_ == READY);
+    let says = |verdict: &&Verdict| verdict.reason.strip_prefix("Not") != Some(verdict.type_);
+    summary.filter(says).or_else(|| open.find(|verdict| verdict.type_ != READY)).or(summary).map(|found| found.reason)
+}
+
 /// Runs one touching half under a deadline; a panic in it stays in it.
 async fn within<T, E>(limit: Duration, work: impl Future<Output = Result<T, E>>) -> Result<T, Trouble<E>> {
     match tokio::time::timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
@@ -389,6 +432,16 @@ mod tests {
         }
         assert_eq!(step_name(&Step::Release(1)), "Release");
         assert_eq!(step_name(&Step::Wait { until: 1 }), "Wait");
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_is_the_one_that_says_something() {
+        let (associated, paused) = ("Associated", Verdict::no(PAUSED, "NotPaused", ""));
+        let no = |type_, reason| Verdict::no(type_, reason, "");
+        assert_eq!(shown(&[paused.clone(), no(associated, "NoHost"), no(READY, "HostLost")]), Some("HostLost"));
+        assert_eq!(shown(&[paused.clone(), no(associated, "NoHost"), no(READY, "NotReady")]), Some("NoHost"));
+        assert_eq!(shown(&[no(READY, "NotReady"), paused.clone()]), Some("NotReady"));
+        assert_eq!(shown(&[Verdict::yes(READY, READY, ""), paused]), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
@@ -11,10 +10,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::Outcome;
 use crate::class::Class;
+use crate::clock::Clock;
 use crate::queue::Depth;
-use crate::telemetry::{Metrics, gauges};
+use crate::telemetry::{self, Metrics, Passes, gauges};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Room {
@@ -77,6 +76,8 @@ pub struct Meter {
     failures: Family<Failure, Counter>,
     queues: Queues,
     panics: Family<Room, Counter>,
+    /// By name, beside the metrics.
+    named: Passes,
 }
 
 impl Meter {
@@ -90,6 +91,7 @@ impl Meter {
             failures: Family::default(),
             queues: Queues::default(),
             panics: Family::default(),
+            named: metrics.passes().clone(),
         };
         metrics.register("room_passes", "Passes over one object, by how they ended", meter.passes.clone());
         metrics.register("room_pass_seconds", "How long a pass took", meter.seconds.clone());
@@ -106,9 +108,11 @@ impl Meter {
         self.panics.get_or_create(&Room { room }).inc_by(0);
     }
 
-    pub(super) fn pass(&self, room: &'static str, outcome: Outcome, took: Duration) {
-        self.passes.get_or_create(&Pass { room, outcome: outcome.as_str() }).inc();
-        self.seconds.get_or_create(&Room { room }).observe(took.as_secs_f64());
+    pub(super) fn pass(&self, clock: &Clock, pass: &telemetry::Pass<'_>) {
+        let room = pass.room;
+        self.passes.get_or_create(&Pass { room, outcome: pass.outcome }).inc();
+        self.seconds.get_or_create(&Room { room }).observe(pass.took.as_secs_f64());
+        self.named.ended(clock, pass);
     }
 
     pub(super) fn failure(&self, room: &'static str, class: Class) {

@@ -158,6 +158,17 @@ impl<E: Classify + std::error::Error> Trouble<E> {
         }
     }
 
+    /// What became of the pass, in a word or two.
+    fn sort(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "failed",
+            Self::Refused(_) => "refused",
+            Self::Panicked => "panicked",
+            Self::TimedOut => "timed out",
+            Self::NotLeading => "no longer leading",
+        }
+    }
+
     /// One line for the log.
     fn line(&self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz`, `/livez` and `/readyz`.
+//! `/metrics`, `/passes`, `/healthz`, `/livez` and `/readyz`.
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -12,13 +12,21 @@ use crate::gates::{Gates, Report};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Serves `/metrics`.
+/// Serves `/metrics`, and as JSON at `/passes` the slowest objects of the last ten minutes and the last failures.
 pub fn metrics_router(metrics: Metrics) -> Router {
-    Router::new().route("/metrics", get(scrape)).with_state(metrics)
+    Router::new().route("/metrics", get(scrape)).route("/passes", get(passes)).with_state(metrics)
 }
 
 async fn scrape(State(metrics): State<Metrics>) -> Response {
     ([(CONTENT_TYPE, OPENMETRICS)], metrics.encode()).into_response()
+}
+
+async fn passes(State(metrics): State<Metrics>) -> Response {
+    match serde_json::to_string(&metrics.passes().lately()) {
+        Ok(body) => ([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")], body).into_response(),
+        // Texts and finite numbers can always be written.
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 /// Serves `/readyz` from the gates; `/healthz` and `/livez` say that the process answers. A part that fails stops the
@@ -86,6 +94,22 @@ mod tests {
         let (_, json) = get_text(&router, "/readyz", Some("application/json")).await;
         assert_eq!(json, get_text(&router, "/readyz?format=json", None).await.1);
         assert!(json.starts_with(r#"{"ready":true"#), "{json}");
+    }
+
+    #[tokio::test]
+    async fn passes_are_served_beside_metrics_and_read_back_as_they_are_kept() {
+        use super::super::{Failure, Lately, Pass};
+        let (metrics, clock) = (Metrics::new(), crate::clock::Clock::system());
+        let failure = Some(Failure { sort: "failed", class: "transient", reason: Some("Forbidden") });
+        let (outcome, took) = ("failed", std::time::Duration::from_millis(20));
+        let pass = Pass { room: "claims", kind: Some("HostClaim"), object: &"team-a/web-1", outcome, took, failure };
+        metrics.passes().ended(&clock, &pass);
+        let (status, text) = get_text(&metrics_router(metrics.clone()), "/passes", None).await;
+        assert_eq!(status, 200);
+        let read: Lately = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, metrics.passes().lately());
+        assert_eq!((read.slowest.len(), read.errors.len()), (1, 1), "{text}");
+        assert!(!metrics.encode().contains("web-1"), "labels hold no names of objects");
     }
 
     #[tokio::test]

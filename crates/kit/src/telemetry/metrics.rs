@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 
+use super::passes::Passes;
 use super::process::Process;
 
 /// All metrics of one process, named `berth_…`, and what `/proc` knows about it; clones share them.
@@ -17,6 +18,7 @@ use super::process::Process;
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     process: Arc<Registry>,
+    passes: Passes,
 }
 
 impl Default for Metrics {
@@ -32,7 +34,8 @@ impl Metrics {
         // The `process_…` names are a convention across projects and carry no prefix, hence a registry of their own.
         let mut process = Registry::default();
         process.register_collector(Box::new(Process));
-        Self { registry: Arc::new(Mutex::new(Registry::with_prefix("berth"))), process: Arc::new(process) }
+        let registry = Arc::new(Mutex::new(Registry::with_prefix("berth")));
+        Self { registry, process: Arc::new(process), passes: Passes::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
@@ -56,6 +59,12 @@ impl Metrics {
         let labels: Vec<(String, String)> =
             labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         self.register("build", "What this binary was built from", Info::new(labels));
+    }
+
+    /// The passes that are worth a look, by name, which no label may hold.
+    #[must_use]
+    pub fn passes(&self) -> &Passes {
+        &self.passes
     }
 
     /// All metrics as OpenMetrics text.
