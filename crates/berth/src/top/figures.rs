@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kit::telemetry::{Labels, Samples};
+use kit::telemetry::{Failed, Labels, Lately, Samples, Slow};
 use serde::{Deserialize, Serialize};
 
 /// What `/readyz` answers as JSON.
@@ -36,6 +36,8 @@ pub struct Taken {
     pub metrics: Samples,
     /// What it says of itself, if it could be asked.
     pub report: Option<Report>,
+    /// Its slowest objects and last failures, if it could be asked.
+    pub lately: Option<Lately>,
 }
 
 /// One look at all processes of a Berth.
@@ -174,6 +176,13 @@ pub struct Figures {
     pub servers: Vec<Server>,
     /// Who waits for what.
     pub waits: Vec<Wait>,
+    /// The objects with the slowest passes of the last minutes, the slowest first.
+    pub slowest: Vec<Slow>,
+    /// The last passes that failed, the last first.
+    pub errors: Vec<Failed>,
+    /// Wall time in seconds since the epoch.
+    #[serde(skip)]
+    pub now: i64,
     /// What could not be seen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<String>,
@@ -197,6 +206,11 @@ impl Figures {
             grown.extend(since);
         }
         let told = Told { now, grown, seconds };
+        let lately = || after.taken.iter().filter_map(|taken| taken.lately.as_ref());
+        let mut slowest: Vec<Slow> = lately().flat_map(|lately| lately.slowest.clone()).collect();
+        slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        let mut errors: Vec<Failed> = lately().flat_map(|lately| lately.errors.clone()).collect();
+        errors.sort_by_key(|failed| std::cmp::Reverse(failed.at));
         Self {
             seconds,
             instances,
@@ -204,6 +218,9 @@ impl Figures {
             calls: told.calls(),
             servers: told.servers(),
             waits: told.waits(),
+            slowest,
+            errors,
+            now: after.now,
             unseen: after.unseen.clone(),
         }
     }

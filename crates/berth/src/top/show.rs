@@ -1,7 +1,12 @@
 //! Draws figures. Text in, text out.
 
+use kit::telemetry::{Failed, Slow};
+
 use super::figures::{Calls, Figures, Instance, Room, Server};
 use crate::screen::{self, Screen, age, cell};
+
+/// So many objects of each list are on the screen; programs get all.
+const SHOWN: usize = 8;
 
 /// The whole screen.
 pub fn draw(screen: Screen, figures: &Figures) -> String {
@@ -14,6 +19,18 @@ pub fn draw(screen: Screen, figures: &Figures) -> String {
     if !figures.rooms.is_empty() {
         let heading = ["ROOM", "WAITING", "BUSY", "PASSES/S", "FAILED/S", "FAILED", "PANICS", "LOAD", "MEAN", "P95"];
         let rows: Vec<[String; 10]> = figures.rooms.iter().map(room).collect();
+        parts.push(screen::table(screen, heading, &rows));
+    }
+    if !figures.errors.is_empty() {
+        let heading = ["LAST ERRORS", "KIND", "ROOM", "AGO", "TIMES", "REASON"];
+        let shown = figures.errors.iter().take(SHOWN);
+        let rows: Vec<[String; 6]> = shown.map(|failed| error(failed, figures.now)).collect();
+        parts.push(screen::table(screen, heading, &rows));
+    }
+    if !figures.slowest.is_empty() {
+        let heading = ["SLOWEST", "KIND", "ROOM", "AGO", "TOOK", "OUTCOME"];
+        let shown = figures.slowest.iter().take(SHOWN);
+        let rows: Vec<[String; 6]> = shown.map(|object| slow(object, figures.now)).collect();
         parts.push(screen::table(screen, heading, &rows));
     }
     if !figures.calls.is_empty() {
@@ -96,6 +113,35 @@ fn room(room: &Room) -> [String; 10] {
         rate(room.load),
         time(room.mean_seconds),
         time(room.p95_seconds),
+    ]
+}
+
+/// How long ago it was; a clock that is ahead of ours makes it now.
+fn ago(at: i64, now: i64) -> String {
+    age(now.saturating_sub(at).max(0))
+}
+
+fn error(failed: &Failed, now: i64) -> [String; 6] {
+    // What the object does not show is told by what became of the pass.
+    let reason = failed.reason.as_deref().unwrap_or(&failed.sort);
+    [
+        failed.object.clone(),
+        cell(failed.kind.as_deref()),
+        failed.room.clone(),
+        ago(failed.at.as_second(), now),
+        failed.times.to_string(),
+        format!("{reason}; {}, took {}", failed.class, time(Some(failed.seconds))),
+    ]
+}
+
+fn slow(slow: &Slow, now: i64) -> [String; 6] {
+    [
+        slow.object.clone(),
+        cell(slow.kind.as_deref()),
+        slow.room.clone(),
+        ago(slow.at.as_second(), now),
+        time(Some(slow.seconds)),
+        slow.outcome.clone(),
     ]
 }
 

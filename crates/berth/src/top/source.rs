@@ -7,23 +7,28 @@ use bytes::Bytes;
 use kit::class::chain;
 use kit::clock::Clock;
 use kit::http::{HttpClient, HttpOptions, Policy};
-use kit::telemetry::Samples;
+use kit::telemetry::{Lately, Samples};
 use kube::Client;
+use serde::de::DeserializeOwned;
 
 use super::TopOptions;
-use super::figures::{Look, Report, Taken};
+use super::figures::{Look, Taken};
 use crate::Usage;
 use crate::pods::{self, OperatorPod};
 
 /// The longest an address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Where metrics are served.
+const METRICS: &str = "/metrics";
+/// Where, beside them, the slowest objects and the last failures are.
+const PASSES: &str = "/passes";
 /// What `/readyz` is asked.
 const READY: &str = "/readyz?format=json";
 
 /// Who is asked.
 pub enum Source {
     /// One process.
-    Url { http: Box<HttpClient>, url: String, health: Option<String> },
+    Url { http: Box<HttpClient>, url: String, passes: Option<String>, health: Option<String> },
     /// All pods of the operator in a namespace.
     Pods { client: Client, namespace: String },
 }
@@ -44,9 +49,10 @@ impl Source {
         let policy = Policy::new().schemes(&["http", "https"]).admit(here);
         let settings = HttpOptions { policy, call: PATIENCE, attempt: PATIENCE, ..HttpOptions::new(agent) };
         let http = Box::new(HttpClient::new(settings, clock.clone()).context("setting up the HTTP client")?);
-        let url = address("--url", url, "/metrics")?;
+        let url = address("--url", url, METRICS)?;
+        let passes = url.strip_suffix(METRICS).map(|base| format!("{base}{PASSES}"));
         let health = options.health_url.as_ref().map(|url| address("--health-url", url, READY)).transpose()?;
-        Ok(Self::Url { http, url, health })
+        Ok(Self::Url { http, url, passes, health })
     }
 
     /// Looks once.
@@ -56,15 +62,19 @@ impl Source {
     pub async fn look(&self, clock: &Clock, since: tokio::time::Instant) -> anyhow::Result<Look> {
         let (mut taken, mut unseen) = (Vec::new(), Vec::new());
         match self {
-            Self::Url { http, url, health } => {
+            Self::Url { http, url, passes, health } => {
                 let metrics = metrics(get(http, url).await).map_err(|why| {
                     anyhow!("{url}: {why}; is it the address of --metrics-bind-address? see `berth top --help`")
                 })?;
                 let report = match health {
-                    Some(health) => report(get(http, health).await, health, &mut unseen),
+                    Some(health) => read(get(http, health).await, health, "how it is", &mut unseen),
                     None => None,
                 };
-                taken.push(Taken { name: name(url).to_owned(), metrics, report });
+                let lately = match passes {
+                    Some(passes) => lately(get(http, passes).await, passes, &mut unseen),
+                    None => None,
+                };
+                taken.push(Taken { name: name(url).to_owned(), metrics, report, lately });
             }
             Self::Pods { client, namespace } => {
                 let found = pods::list(client, namespace).await;
@@ -81,11 +91,13 @@ impl Source {
                 }
                 for pod in found.iter().map(OperatorPod::of) {
                     let ask = async |port, path| pods::ask(client, namespace, &pod.name, port, path).await;
-                    match metrics(ask(pod.metrics, "/metrics").await) {
+                    match metrics(ask(pod.metrics, METRICS).await) {
                         Ok(metrics) => {
                             let what = format!("readiness of {}", pod.name);
-                            let report = report(ask(pod.health, READY).await, &what, &mut unseen);
-                            taken.push(Taken { name: pod.name.clone(), metrics, report });
+                            let report = read(ask(pod.health, READY).await, &what, "how it is", &mut unseen);
+                            let what = format!("passes of {}", pod.name);
+                            let lately = lately(ask(pod.metrics, PASSES).await, &what, &mut unseen);
+                            taken.push(Taken { name: pod.name.clone(), metrics, report, lately });
                         }
                         Err(why) => unseen.push(format!("{}: {why}", pod.name)),
                     }
@@ -135,15 +147,29 @@ fn metrics(answer: Result<(u16, String), String>) -> Result<Samples, String> {
 }
 
 /// What a process says of itself; with 503 it says why it is not ready.
-fn report(answer: Result<(u16, String), String>, what: &str, unseen: &mut Vec<String>) -> Option<Report> {
+fn read<T: DeserializeOwned>(
+    answer: Result<(u16, String), String>,
+    what: &str,
+    wanted: &str,
+    unseen: &mut Vec<String>,
+) -> Option<T> {
     let read = answer.and_then(|(status, body)| {
-        serde_json::from_str(&body).map_err(|_| format!("it answers {status}, and not how it is"))
+        serde_json::from_str(&body).map_err(|_| format!("it answers {status}, and not {wanted}"))
     });
     read.map_err(|why| unseen.push(format!("{what}: {why}"))).ok()
 }
 
+/// Its slowest objects and last failures; one from before there were any to ask for is no less seen.
+fn lately(answer: Result<(u16, String), String>, what: &str, unseen: &mut Vec<String>) -> Option<Lately> {
+    match answer {
+        Ok((404, _)) => None,
+        answer => read(answer, what, "its passes", unseen),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::figures::Report;
     use super::*;
 
     #[test]
@@ -165,7 +191,12 @@ mod tests {
         assert!(metrics(Ok((404, "a 1\n".to_owned()))).is_err_and(|why| why.contains("404")));
         let mut unseen = Vec::new();
         let blocked = r#"{"ready":false,"gates":[{"name":"certs","state":"blocked","detail":"not started"}]}"#;
-        assert!(report(Ok((503, blocked.to_owned())), "x", &mut unseen).is_some_and(|report| !report.ready));
-        assert!(report(Ok((404, "no".to_owned())), "x", &mut unseen).is_none() && unseen.len() == 1);
+        let mut report = |status: u16, body: &str| -> Option<Report> {
+            read(Ok((status, body.to_owned())), "x", "how it is", &mut unseen)
+        };
+        assert!(report(503, blocked).is_some_and(|report| !report.ready));
+        assert!(report(404, "no").is_none() && unseen.len() == 1);
+        assert!(lately(Ok((404, "no".to_owned())), "x", &mut unseen).is_none() && unseen.len() == 1, "an older one");
+        assert!(lately(Ok((500, "no".to_owned())), "x", &mut unseen).is_none() && unseen.len() == 2);
     }
 }

@@ -1,4 +1,4 @@
-use kit::telemetry::Samples;
+use kit::telemetry::{Failed, Lately, Samples, Slow};
 
 use super::figures::{Gate, Report, Taken};
 use super::*;
@@ -58,6 +58,48 @@ fn gate(name: &str, state: &str, detail: &str) -> Gate {
     Gate { name: name.to_owned(), state: state.to_owned(), detail: detail.to_owned() }
 }
 
+/// What the one that decides says of its passes: more failures than a screen shows.
+fn lately() -> Lately {
+    let at = |minute: u32| format!("2026-01-01T02:{minute:02}:00Z").parse().unwrap();
+    let slow = |room: &str, kind: Option<&str>, object: &str, seconds: f64| Slow {
+        room: room.to_owned(),
+        kind: kind.map(str::to_owned),
+        object: object.to_owned(),
+        outcome: "changed".to_owned(),
+        seconds,
+        at: at(55),
+    };
+    let failed = |number: u32| Failed {
+        room: "hosts".to_owned(),
+        kind: Some("AWSMachine".to_owned()),
+        object: format!("team-a/prod-md-0-{number}"),
+        sort: "failed".to_owned(),
+        class: "transient".to_owned(),
+        reason: Some("HostCapacityUnavailable".to_owned()),
+        seconds: 1.25,
+        times: u64::from(number),
+        at: at(59 - number),
+    };
+    let mut errors: Vec<Failed> = (1..10).map(failed).collect();
+    errors.insert(
+        0,
+        Failed {
+            room: "capacity".to_owned(),
+            kind: None,
+            object: "MachineDeployment team-a/prod-md-0".to_owned(),
+            sort: "timed out".to_owned(),
+            reason: None,
+            seconds: 30.0,
+            ..failed(0)
+        },
+    );
+    let slowest = vec![
+        slow("capacity", None, "MachineDeployment team-a/prod-md-0", 30.0),
+        slow("claims", Some("HostClaim"), "team-a/web-1", 0.26),
+    ];
+    Lately { window_seconds: 600, slowest, errors }
+}
+
 fn look(at: u64, passes: u32, failed: u32) -> Look {
     let leading = Report { ready: true, gates: vec![gate("leadership", "ready", "this replica decides")] };
     let standing = Report {
@@ -72,8 +114,14 @@ fn look(at: u64, passes: u32, failed: u32) -> Look {
                 name: "berth-7d9c-a".to_owned(),
                 metrics: Samples::parse(&metrics(passes, failed, f64::from(passes) / 1000.0)),
                 report: Some(leading),
+                lately: Some(lately()),
             },
-            Taken { name: "berth-7d9c-b".to_owned(), metrics: Samples::parse(idle), report: Some(standing) },
+            Taken {
+                name: "berth-7d9c-b".to_owned(),
+                metrics: Samples::parse(idle),
+                report: Some(standing),
+                lately: Some(Lately::default()),
+            },
         ],
         unseen: vec!["berth-7d9c-c: pods \"berth-7d9c-c\" is forbidden".to_owned()],
         at: Duration::from_secs(at),
@@ -105,6 +153,7 @@ fn rates_are_those_since_the_last_look_and_totals_those_since_the_start() {
     assert_eq!(figures.calls[1].throttled, 4.0);
     assert_eq!(figures.servers.len(), 1, "what is asked by this program is not shown");
     assert_eq!(figures.waits[0].objects, 9.0, "two replicas see the same claims");
+    assert_eq!((figures.errors.len(), figures.slowest.len()), (10, 2), "programs get all");
     let decides: Vec<Option<bool>> = figures.instances.iter().map(|one| one.decides).collect();
     assert_eq!(decides, [Some(true), Some(false)]);
 }
@@ -130,7 +179,8 @@ fn the_screen_of_a_busy_berth() {
 
 #[test]
 fn the_screen_of_a_berth_that_says_little() {
-    let taken = vec![Taken { name: "127.0.0.1:8080".to_owned(), metrics: Samples::parse("x 1\n"), report: None }];
+    let (name, metrics) = ("127.0.0.1:8080".to_owned(), Samples::parse("x 1\n"));
+    let taken = vec![Taken { name, metrics, ..Taken::default() }];
     let look = Look { taken, at: Duration::from_secs(1), ..Look::default() };
     insta::assert_snapshot!(at_widths(|screen| show::draw(screen, &Figures::of(&Look::default(), &look))));
 }
@@ -166,8 +216,12 @@ fn options(args: &[&str]) -> TopOptions {
 async fn a_process_is_asked_by_its_address() {
     let gates = kit::gates::Gates::new();
     gates.gate("certs").waiting("soon");
-    let router =
-        kit::telemetry::metrics_router(kit::telemetry::Metrics::new()).merge(kit::telemetry::health_router(gates));
+    let metrics = kit::telemetry::Metrics::new();
+    let (object, took) = ("team-a/web-1", Duration::from_millis(7));
+    let pass =
+        kit::telemetry::Pass { room: "claims", kind: None, object: &object, outcome: "changed", took, failure: None };
+    metrics.passes().ended(&Clock::system(), &pass);
+    let router = kit::telemetry::metrics_router(metrics).merge(kit::telemetry::health_router(gates));
     serving(router, async |url: String| {
         let clock = Clock::system();
         let flags = options(&["--url", &url, "--health-url", &url]);
@@ -177,6 +231,7 @@ async fn a_process_is_asked_by_its_address() {
         assert!(look.taken[0].report.as_ref().is_some_and(|report| report.ready && report.gates[0].detail == "soon"));
         let figures = Figures::of(&look, &look);
         assert!(figures.instances[0].memory_bytes.is_some_and(|bytes| bytes > 0.0));
+        assert_eq!(figures.slowest.iter().map(|slow| slow.object.as_str()).collect::<Vec<_>>(), ["team-a/web-1"]);
         let wrong = options(&["--url", &format!("{url}/elsewhere")]);
         let error = Source::open(&wrong, &clock).await.unwrap().look(&clock, clock.instant()).await.unwrap_err();
         assert!(error.to_string().contains("it answers 404"), "{error}");
