@@ -1,7 +1,9 @@
 //! Releases are small: functions that are equal byte by byte become one, relocations are packed, and definitions are held as the
 //! chart has them, packed too, instead of the code that makes them.
 
-use std::io::Write;
+#[path = "src/definitions/pack.rs"]
+mod pack;
+
 use std::path::{Path, PathBuf};
 
 /// The chart's definitions.
@@ -9,6 +11,7 @@ const DEFINITIONS: &str = "../../chart/files/crds";
 
 fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=src/definitions/pack.rs");
     println!("cargo:rustc-check-cfg=cfg(packed_definitions)");
     let is = |name: &str, value: &str| std::env::var_os(name).is_some_and(|found| found == value);
     if !is("PROFILE", "release") {
@@ -22,17 +25,5 @@ fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed={DEFINITIONS}");
     println!("cargo:rustc-cfg=packed_definitions");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    std::fs::write(out.join("definitions.deflate"), pack(Path::new(DEFINITIONS))?)
-}
-
-/// All files of a folder by name, one YAML document after the other, packed.
-fn pack(folder: &Path) -> std::io::Result<Vec<u8>> {
-    let mut files = std::fs::read_dir(folder)?.map(|file| Ok(file?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    files.sort();
-    let mut packer = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
-    for file in files {
-        packer.write_all(b"---\n")?;
-        packer.write_all(&std::fs::read(file)?)?;
-    }
-    packer.finish()
+    std::fs::write(out.join("definitions.deflate"), pack::pack(Path::new(DEFINITIONS))?)
 }

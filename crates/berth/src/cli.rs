@@ -8,6 +8,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kit::client::Access;
+use kube::Client;
 
 use crate::bundle::BundleOptions;
 use crate::capacity::CapacityOptions;
@@ -123,6 +124,50 @@ impl ClusterOptions {
     /// As the client wants it.
     pub fn access(&self) -> Access {
         Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+    }
+}
+
+/// Which cluster, and which namespace of it.
+#[derive(Args, Clone, Debug)]
+pub struct PlaceOptions {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Only objects in this namespace (default: the one of the kubeconfig)
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+}
+
+impl PlaceOptions {
+    /// The namespace that is meant.
+    pub fn namespace(&self, client: &Client) -> String {
+        self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned())
+    }
+}
+
+/// Which cluster, and which of its namespaces.
+#[derive(Args, Clone, Debug)]
+pub struct PlacesOptions {
+    #[command(flatten)]
+    pub place: PlaceOptions,
+    /// Objects in all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+}
+
+impl PlacesOptions {
+    /// Which cluster.
+    pub fn cluster(&self) -> &ClusterOptions {
+        &self.place.cluster
+    }
+
+    /// The namespace to look into; none for all.
+    pub fn namespace(&self, client: &Client) -> Option<String> {
+        (!self.all_namespaces).then(|| self.place.namespace(client))
+    }
+
+    /// The namespace that was named, if one was.
+    pub fn named(&self) -> Option<&str> {
+        self.place.namespace.as_deref()
     }
 }
 

@@ -4,6 +4,9 @@
 //! them would cost it about a mebibyte of code that a running operator never uses. That the chart's copies equal the code is checked
 //! by `berth crds --check`, and by a test below.
 
+#[cfg(test)]
+mod pack;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 /// All definitions by name.
@@ -36,19 +39,11 @@ fn unpack(packed: &[u8]) -> anyhow::Result<Vec<CustomResourceDefinition>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     #[test]
     fn definitions_that_a_release_holds_are_those_of_the_code() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../chart/files/crds");
-        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
-        files.sort();
-        let mut packer = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
-        for file in files {
-            packer.write_all(b"---\n").unwrap();
-            packer.write_all(&std::fs::read(file).unwrap()).unwrap();
-        }
-        let held = unpack(&packer.finish().unwrap()).unwrap();
+        let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../chart/files/crds"));
+        let held = unpack(&pack::pack(folder).unwrap()).unwrap();
         assert_eq!(serde_json::to_value(held).unwrap(), serde_json::to_value(all()).unwrap());
         assert!(unpack(b"no archive").is_err());
     }

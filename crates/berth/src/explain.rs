@@ -26,7 +26,7 @@ pub use machines::{Told, closed, tree as aws_machine_tree};
 pub use metal::{World as MetalWorld, cluster as metal_cluster, tree as metal_tree};
 
 use crate::claims::YardOptions;
-use crate::cli::{ClusterOptions, Output, OutputOptions, WatchFilter};
+use crate::cli::{ClusterOptions, Output, OutputOptions, PlaceOptions, PlacesOptions, WatchFilter};
 use crate::groups::{self, GroupOptions};
 use crate::leaks::AwsOptions;
 use crate::look::{Look, Which, look};
@@ -52,16 +52,14 @@ pub struct ExplainOptions {
 
 /// Flags of `berth tree`, and most of those of `berth explain`.
 #[derive(Args, Debug)]
+#[command(mut_arg("namespace", |arg| arg.help("Namespace of the object (default: the one of the kubeconfig)")))]
 pub struct AboutOptions {
     /// What to look at, for example cluster/prod, cluster.anywhere/prod, metal3machine/m-1, hostclaim/web-1, awsmachine/m-1
     /// or machineset/workers
     #[arg(value_name = "KIND/NAME", value_parser = subject)]
     pub subject: Subject,
     #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Namespace of the object (default: the one of the kubeconfig)
-    #[arg(short, long, value_name = "NAME")]
-    pub namespace: Option<String>,
+    pub place: PlaceOptions,
     #[command(flatten)]
     pub output: OutputOptions,
     #[command(flatten)]
@@ -112,23 +110,9 @@ pub enum Subject {
 #[derive(Args, Debug)]
 pub struct ListOptions {
     #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Only objects in this namespace (default: the one of the kubeconfig)
-    #[arg(short, long, value_name = "NAME")]
-    pub namespace: Option<String>,
-    /// Objects in all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub all_namespaces: bool,
+    pub places: PlacesOptions,
     #[command(flatten)]
     pub rows: RowOptions,
-}
-
-impl ListOptions {
-    /// The namespace to look into; none for all.
-    fn namespace(&self, client: &Client) -> Option<String> {
-        let here = || self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        (!self.all_namespaces).then(here)
-    }
 }
 
 /// Flags of `berth hosts`.
@@ -189,7 +173,7 @@ fn subject(text: &str) -> Result<Subject, String> {
 
 /// Explains an object.
 pub async fn about(options: ExplainOptions) -> anyhow::Result<()> {
-    let client = connect(&options.about.cluster).await?;
+    let client = connect(&options.about.place.cluster).await?;
     shown(options.about.watch, async || Box::pin(explained(&client, &options)).await).await
 }
 
@@ -213,7 +197,7 @@ async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<
 
 /// Draws an object as a tree.
 pub async fn draw(options: AboutOptions) -> anyhow::Result<()> {
-    let client = connect(&options.cluster).await?;
+    let client = connect(&options.place.cluster).await?;
     shown(options.watch, async || Box::pin(drawn(&client, &options)).await).await
 }
 
@@ -252,12 +236,12 @@ async fn drawn(client: &Client, options: &AboutOptions) -> anyhow::Result<String
 
 /// Lists the addresses of clusters.
 pub async fn vips(options: VipsOptions) -> anyhow::Result<()> {
-    let client = connect(&options.list.cluster).await?;
+    let client = connect(options.list.places.cluster()).await?;
     shown(options.list.rows.watch, async || Box::pin(listed(&client, &options)).await).await
 }
 
 async fn listed(client: &Client, options: &VipsOptions) -> anyhow::Result<String> {
-    let (rows, namespace) = (&options.list.rows, options.list.namespace(client));
+    let (rows, namespace) = (&options.list.rows, options.list.places.namespace(client));
     let which = namespace.as_deref().map_or(Which::All, Which::In);
     let (look, config) = (look(client, &which, "vips").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
@@ -364,7 +348,7 @@ fn vips_screen(screen: Screen, items: &[Vip]) -> String {
 }
 
 async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<Look> {
-    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let namespace = options.place.namespace(client);
     look(client, &Which::One(&namespace, name), command).await
 }
 

@@ -31,7 +31,7 @@ use kube::{Api, Client};
 use serde::Serialize;
 
 use crate::capacity::{ambient_source, claim_rules, endpoint, environment, keys, namespaced};
-use crate::cli::{ClusterOptions, WatchFilter};
+use crate::cli::{PlacesOptions, WatchFilter};
 use crate::explain::{AboutOptions, connect, rendered};
 use crate::look::{Read, Reader};
 use crate::rows::{Cells, RowOptions, shown};
@@ -102,13 +102,7 @@ impl GroupOptions {
 #[derive(Args, Debug)]
 pub struct CapacityListOptions {
     #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Only groups in this namespace (default: the one of the kubeconfig)
-    #[arg(short, long, value_name = "NAME")]
-    pub namespace: Option<String>,
-    /// Groups in all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub all_namespaces: bool,
+    pub places: PlacesOptions,
     #[command(flatten)]
     pub rows: RowOptions,
     // The heading stays for whatever comes after it.
@@ -126,7 +120,7 @@ pub async fn about(
     name: &str,
     options: &GroupOptions,
 ) -> anyhow::Result<String> {
-    let namespace = about.namespace.as_deref().unwrap_or_else(|| client.default_namespace()).to_owned();
+    let namespace = about.place.namespace(client);
     let config = options.config(&about.operator.watch_filter, claim_rules(&about.operator.yard))?;
     let sight = see(client, Some(&namespace), options).await?;
     let groups = sight.groups();
@@ -151,14 +145,13 @@ pub async fn about(
 
 /// Lists groups of machines.
 pub async fn list(options: CapacityListOptions) -> anyhow::Result<()> {
-    let client = connect(&options.cluster).await?;
+    let client = connect(options.places.cluster()).await?;
     shown(options.rows.watch, async || Box::pin(listed(&client, &options)).await).await
 }
 
 async fn listed(client: &Client, options: &CapacityListOptions) -> anyhow::Result<String> {
-    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-    let only = (!options.all_namespaces).then_some(namespace.as_str());
-    let (items, _) = rows(client, only, &options.judge, &options.watch_filter).await?;
+    let only = options.places.namespace(client);
+    let (items, _) = rows(client, only.as_deref(), &options.judge, &options.watch_filter).await?;
     let items = options.rows.choose(items, false)?;
     options.rows.render("CapacityList", &items, &Rows { items: &items }, |screen| rows_screen(screen, &items))
 }

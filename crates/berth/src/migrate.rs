@@ -20,7 +20,7 @@ use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::{ClusterOptions, OutputOptions};
+use crate::cli::{OutputOptions, PlacesOptions};
 use crate::doctor::{self, Check, Level};
 use crate::explain::print;
 use crate::plan;
@@ -146,13 +146,7 @@ pub struct MigrateOptions {
     #[arg(long, value_name = "PEER")]
     pub from: Peer,
     #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Only objects in this namespace (default: the one of the kubeconfig)
-    #[arg(short, long, value_name = "NAME")]
-    pub namespace: Option<String>,
-    /// Objects in all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub all_namespaces: bool,
+    pub places: PlacesOptions,
     /// Write what would be written; without it nothing is
     #[arg(long)]
     pub apply: bool,
@@ -244,10 +238,9 @@ pub fn convert(options: &ConvertOptions) -> anyhow::Result<()> {
 /// Says what has to change, and changes it if that is asked for.
 pub async fn migrate(options: MigrateOptions) -> anyhow::Result<()> {
     let agent = concat!("berth-migrate/", env!("CARGO_PKG_VERSION"));
-    let client = crate::connect(&options.cluster, agent).await?;
-    let here = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-    let only = (!options.all_namespaces).then_some(here.as_str());
-    let report = Box::pin(report(&client, options.from, only, &options.turn, options.apply)).await?;
+    let client = crate::connect(options.places.cluster(), agent).await?;
+    let only = options.places.namespace(&client);
+    let report = Box::pin(report(&client, options.from, only.as_deref(), &options.turn, options.apply)).await?;
     print(options.output.output, "Migration", &report, |screen| draw(screen, &report))?;
     let failed = report.steps.iter().any(|step| step.action == "stuck" || step.outcome.starts_with("failed"))
         || report.checks.iter().any(|check| check.level == Level::Failure);

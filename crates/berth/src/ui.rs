@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::Usage;
-use crate::cli::{ClusterOptions, Output, OutputOptions, duration};
+use crate::cli::{Output, OutputOptions, PlaceOptions, duration};
 use crate::explain::{API_VERSION, OperatorOptions, print};
 use crate::groups::GroupOptions;
 
@@ -44,12 +44,10 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Flags of `berth ui`.
 #[derive(Args, Debug)]
+#[command(mut_arg("namespace", |arg| arg.help("Show only objects in this namespace (default: all that you may see)")))]
 pub struct UiOptions {
     #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Show only objects in this namespace (default: all that you may see)
-    #[arg(short, long, value_name = "NAME")]
-    pub namespace: Option<String>,
+    pub place: PlaceOptions,
     /// Address or port to serve on; a port alone is one of 127.0.0.1, and port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = listen)]
     pub listen: SocketAddr,
@@ -127,7 +125,8 @@ pub async fn ui(options: UiOptions) -> anyhow::Result<()> {
         }
         Some(file) => Shelf::saved(saved(file, options.book.as_deref())?),
         None => {
-            let client = crate::connect(&options.cluster, concat!("berth-ui/", env!("CARGO_PKG_VERSION"))).await?;
+            let client =
+                crate::connect(&options.place.cluster, concat!("berth-ui/", env!("CARGO_PKG_VERSION"))).await?;
             if options.output.output == Output::Json {
                 let fleet = Box::pin(look(client, options, clock.clone())).await?;
                 let fleet = Fleet { taken: Some(format!("{:.0}", clock.now())), ..fleet };
@@ -189,7 +188,7 @@ async fn look(client: Client, options: Arc<UiOptions>, clock: Clock) -> anyhow::
             yard: options.operator.yard.settings(),
             default_kind: options.operator.mode.default_host_kind.clone(),
         };
-        let fleet = fleet::fleet(seen, &judges, options.namespace.as_deref(), &clock);
+        let fleet = fleet::fleet(seen, &judges, options.place.namespace.as_deref(), &clock);
         Fleet { book: options.book.clone(), ..fleet }
     });
     thought.await.context("thinking about what was read")

@@ -38,7 +38,7 @@ pub async fn draw(client: &Client, options: &AboutOptions, name: &str) -> anyhow
 }
 
 async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<(Sight, ObjectKey)> {
-    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let namespace = options.place.namespace(client);
     let lists = look::claims(client, &Which::One(&namespace, name), command).await?;
     let sight = Sight::of(lists, options.operator.yard.settings(), Clock::system().now());
     Ok((sight, ObjectKey::namespaced(namespace, name)))
@@ -50,16 +50,16 @@ pub async fn hosts(options: HostsListOptions) -> anyhow::Result<()> {
     if !aws && (!cloud.region.is_empty() || !cloud.aws_endpoint.is_empty()) {
         return Err(Usage("--region and --aws-endpoint: only with --aws".to_owned()).into());
     }
-    let client = connect(&options.cluster).await?;
+    let client = connect(options.places.cluster()).await?;
     let look = async || match aws {
-        true => Box::pin(leaks::list(&client, cloud, options.namespace.as_deref(), &options.rows)).await,
+        true => Box::pin(leaks::list(&client, cloud, options.places.named(), &options.rows)).await,
         false => Box::pin(hosts_listed(&client, options)).await,
     };
     shown(options.rows.watch, look).await
 }
 
 async fn hosts_listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
-    let namespace = options.namespace(client);
+    let namespace = options.places.namespace(client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
     let lists = look::hosts(client, &which).await?;
     let zones = look::zones(&lists);
@@ -146,12 +146,12 @@ fn power(on: Option<bool>) -> &'static str {
 
 /// Lists claims.
 pub async fn claims(options: ListOptions) -> anyhow::Result<()> {
-    let client = connect(&options.cluster).await?;
+    let client = connect(options.places.cluster()).await?;
     shown(options.rows.watch, async || Box::pin(claims_listed(&client, &options)).await).await
 }
 
 async fn claims_listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
-    let namespace = options.namespace(client);
+    let namespace = options.places.namespace(client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
     let now = Clock::system().now();
     let lists = look::claims_alone(client, &which).await?;

@@ -29,18 +29,18 @@ pub async fn draw(client: &Client, options: &AboutOptions, name: &str) -> anyhow
 }
 
 async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<Anywhere> {
-    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let namespace = options.place.namespace(client);
     look::cluster(client, &namespace, name, command).await
 }
 
 /// Lists clusters.
 pub async fn clusters(options: ListOptions) -> anyhow::Result<()> {
-    let client = connect(&options.cluster).await?;
+    let client = connect(options.places.cluster()).await?;
     shown(options.rows.watch, async || Box::pin(listed(&client, &options)).await).await
 }
 
 async fn listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
-    let namespace = options.namespace(client);
+    let namespace = options.places.namespace(client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
     let items: Vec<Row> = look::clusters(client, &which).await?.iter().map(row).collect();
     let items = options.rows.choose(items, false)?;

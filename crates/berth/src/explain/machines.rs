@@ -84,7 +84,7 @@ async fn see(
     command: &str,
     capacity: Option<&GroupOptions>,
 ) -> anyhow::Result<Told> {
-    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let namespace = options.place.namespace(client);
     let lookup = capacity.filter(|capacity| capacity.lookup);
     let around = look::machine(client, &namespace, name, command, lookup.is_some()).await?;
     let key = ObjectKey::namespaced(namespace, name);

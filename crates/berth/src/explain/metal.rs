@@ -37,7 +37,7 @@ pub async fn of_cluster(
 }
 
 async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<(World, ObjectKey)> {
-    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let namespace = options.place.namespace(client);
     let seen = look::metal(client, &namespace, name, command).await?;
     Ok((world(seen, options), ObjectKey::namespaced(namespace, name)))
 }

@@ -41,7 +41,7 @@ impl Gaps {
 /// # Errors
 /// When the server does not answer.
 pub async fn see(client: &Client, options: &UiOptions) -> anyhow::Result<Seen> {
-    let only = options.namespace.as_deref();
+    let only = options.place.namespace.as_deref();
     let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: only };
     let mut gaps = Gaps::default();
     let (_, addresses) = Box::pin(look::addresses(&reader)).await?;
