@@ -12,7 +12,6 @@ use std::io::Write;
 use ::capacity::facts::GroupKind;
 use ::vip::config::Config;
 use ::vip::explain::{explain, tree};
-use api::key::ObjectKey;
 use api::reasons::vip::Reason;
 use clap::Args;
 use kit::clock::Clock;
@@ -221,17 +220,17 @@ async fn drawn(client: &Client, options: &AboutOptions) -> anyhow::Result<String
             )
         }
     };
-    let (look, config) = (see(client, options, name, "tree").await?, options.operator.addresses());
-    let now = Clock::system().now();
-    let mut all = String::new();
-    for cluster in &look.clusters {
-        let (mut root, key) = (tree(&look.sight, cluster, &config, now), ObjectKey::of(cluster));
-        let namespace = key.namespace().unwrap_or_default();
-        root.children.extend(metal::of_cluster(client, options, namespace, key.name()).await?);
-        root.children.extend(machines::of_cluster(client, options, namespace, key.name()).await?);
-        all += &show(&root)?;
-    }
-    Ok(all)
+    // Of one cluster; its machines are read beside it.
+    let (namespace, config) = (options.place.namespace(client), options.operator.addresses());
+    let (look, metal, dedicated) = tokio::try_join!(
+        Box::pin(see(client, options, name, "tree")),
+        Box::pin(metal::of_cluster(client, options, &namespace, name)),
+        Box::pin(machines::of_cluster(client, options, &namespace, name)),
+    )?;
+    let Some(cluster) = look.clusters.first() else { anyhow::bail!("the cluster was not read") };
+    let mut root = tree(&look.sight, cluster, &config, Clock::system().now());
+    root.children.extend(metal.into_iter().chain(dedicated));
+    show(&root)
 }
 
 /// Lists the addresses of clusters.

@@ -48,7 +48,8 @@ pub async fn machine(
     around(&reader, machines.items, own_identity, Vec::new()).await
 }
 
-/// Reads all machines of a namespace and everything that decides about them; none where the server knows no such kind.
+/// Reads all machines of a namespace and everything that decides about them, without a look at credentials: EC2 is not asked, and
+/// a Secret for each machine would be much to ask for nothing. None where the server knows no such kind.
 ///
 /// # Errors
 /// When the server does not answer.
@@ -58,15 +59,15 @@ pub async fn machines(client: &Client, namespace: &str) -> anyhow::Result<Option
     if machines.kind.is_none() || machines.items.is_empty() {
         return Ok(None);
     }
-    around(&reader, machines.items, false, Vec::new()).await.map(Some)
+    around(&reader, machines.items, true, Vec::new()).await.map(Some)
 }
 
-/// Everything that decides about these machines.
+/// Everything that decides about these machines, without a look at credentials.
 ///
 /// # Errors
 /// When the server does not answer.
 pub async fn around_machines(reader: &Reader<'_>, machines: Vec<AWSMachine>) -> anyhow::Result<Surroundings> {
-    around(reader, machines, false, Vec::new()).await
+    around(reader, machines, true, Vec::new()).await
 }
 
 async fn around(
@@ -75,7 +76,16 @@ async fn around(
     own_identity: bool,
     mut unseen: Vec<String>,
 ) -> anyhow::Result<Surroundings> {
-    let mut networks: Vec<AWSCluster> = keep(reader.read().await?, &mut unseen);
+    let (networks, controllers, statics, roles, spaces, owners, clusters) = tokio::try_join!(
+        Box::pin(reader.read()),
+        Box::pin(reader.read()),
+        Box::pin(reader.read()),
+        Box::pin(reader.read()),
+        Box::pin(reader.read()),
+        Box::pin(reader.read()),
+        Box::pin(reader.read()),
+    )?;
+    let mut networks: Vec<AWSCluster> = keep(networks, &mut unseen);
     let named = |network: &AWSCluster| Some((ObjectKey::of(network), network.spec.identity_ref.clone()?));
     let identities = networks.iter().filter_map(named).collect();
     if own_identity {
@@ -83,15 +93,15 @@ async fn around(
     }
     let clock = Clock::system();
     let lists = IdentityLists {
-        controllers: keep(reader.read().await?, &mut unseen),
-        statics: keep(reader.read().await?, &mut unseen),
-        roles: keep(reader.read().await?, &mut unseen),
-        spaces: keep(reader.read().await?, &mut unseen),
+        controllers: keep(controllers, &mut unseen),
+        statics: keep(statics, &mut unseen),
+        roles: keep(roles, &mut unseen),
+        spaces: keep(spaces, &mut unseen),
     };
     let world = World {
         machines: feed(&clock, machines),
-        owners: feed(&clock, keep(reader.read().await?, &mut unseen)),
-        clusters: feed(&clock, keep(reader.read().await?, &mut unseen)),
+        owners: feed(&clock, keep(owners, &mut unseen)),
+        clusters: feed(&clock, keep(clusters, &mut unseen)),
         clouds: feed(&clock, networks),
         spaces: feed(&clock, lists.spaces.clone()),
         identities: IdentityFeeds::of(lists, &clock),

@@ -54,11 +54,11 @@ pub async fn metal(client: &Client, namespace: &str, name: &str, command: &str) 
 /// When the server does not answer.
 pub async fn metal_of(client: &Client, namespace: &str, command: &str) -> anyhow::Result<Option<Metal>> {
     let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
-    let machines: Read<raw::Metal3Machine> = reader.read().await?;
+    let (machines, groups): (Read<raw::Metal3Machine>, Read<MachineDeployment>) =
+        tokio::try_join!(Box::pin(reader.read()), Box::pin(reader.read()))?;
     if machines.kind.is_none() {
         return Ok(None);
     }
-    let groups: Read<MachineDeployment> = reader.read().await?;
     let here = |machine: &raw::Metal3Machine| machine.metadata.namespace.as_deref() == Some(namespace);
     // A group at zero has no machines, and is there all the same.
     let made_here = |group: &MachineDeployment| {
@@ -99,9 +99,11 @@ async fn around(
     let mut unseen = Vec::new();
     let machines = keep(machines, namespace, &mut unseen);
     let machines = machines.into_iter().filter_map(|raw| believe(raw, &mut unseen)).collect();
-    let owners = keep(reader.read().await?, namespace, &mut unseen);
+    let which = Which::In(namespace);
+    let (owners, claims) =
+        tokio::try_join!(Box::pin(reader.read()), Box::pin(claims_around(reader.client, &which, command)))?;
+    let owners = keep(owners, namespace, &mut unseen);
     let groups = keep(groups, namespace, &mut unseen);
-    let claims = claims_around(reader.client, &Which::In(namespace), command).await?;
     if claims.is_none() {
         unseen.push("the server does not know HostClaims (metal3.io), so no machine can have one".to_owned());
     }

@@ -4,6 +4,8 @@ use ::hosts::config::Config;
 use ::hosts::facts::World;
 use ::hosts::snapshot::{Sight, Sky};
 use api::key::ObjectKey;
+use api::meta::View;
+use api::{raw, views};
 use aws::identity::{IdentityFeeds, IdentityLists};
 use kit::clock::Clock;
 use kit::feed::{Feed, Project};
@@ -11,8 +13,9 @@ use kit::kinds::Kind;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sim::dock::objects::merged;
+use sim::server::Server;
 
-use crate::explain::machines::{Told, closed, explanation, tree};
+use crate::explain::machines::{Told, closed, explanation, of_cluster, tree};
 use crate::look::Surroundings;
 use crate::screen::tests::at_widths;
 use crate::screen::{self, Screen};
@@ -150,4 +153,73 @@ async fn a_machine_that_is_paused_says_how_to_go_on() {
     assert_eq!(told.level, kit::explain::Level::Aside);
     assert!(told.fixes[0].command.as_deref().unwrap().contains("cluster.x-k8s.io/paused-"), "{:?}", told.fixes);
     assert!(told.next.is_empty(), "{:?}", told.next);
+}
+
+fn serve<K: View>(server: &Server) {
+    let kind = Kind::of::<K>();
+    let version = K::VERSIONS.first().map_or(kind.version.as_str(), |version| version);
+    let scope = if K::NAMESPACED { sim::server::Kind::namespaced } else { sim::server::Kind::cluster };
+    server.register(scope(&kind.group, version, &kind.kind, &kind.plural));
+}
+
+/// What is asked of the server to draw a cluster of so many machines, whose credentials are in a Secret.
+async fn asked(machines: usize) -> Vec<String> {
+    let server = Server::new(7);
+    serve::<raw::AWSMachine>(&server);
+    serve::<views::Machine>(&server);
+    serve::<views::Cluster>(&server);
+    serve::<views::AWSCluster>(&server);
+    serve::<views::AWSClusterStaticIdentity>(&server);
+    server.namespace("team-a");
+    let put = |api_version: &str, kind: &str, object: Value| {
+        server.put(merged(object, &json!({"apiVersion": api_version, "kind": kind}))).unwrap();
+    };
+    let (core, provider) = ("cluster.x-k8s.io/v1beta2", "infrastructure.cluster.x-k8s.io/v1beta2");
+    put(
+        core,
+        "Cluster",
+        json!({"metadata": {"namespace": "team-a", "name": "prod"},
+        "spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSCluster", "name": "prod"}},
+        "status": {"initialization": {"infrastructureProvisioned": true}}}),
+    );
+    put(
+        provider,
+        "AWSCluster",
+        json!({"metadata": {"namespace": "team-a", "name": "prod"}, "spec": {"region": "us-west-2",
+        "identityRef": {"kind": "AWSClusterStaticIdentity", "name": "prod"}}}),
+    );
+    put(
+        provider,
+        "AWSClusterStaticIdentity",
+        json!({"metadata": {"name": "prod"},
+        "spec": {"secretRef": "keys", "allowedNamespaces": {}}}),
+    );
+    for number in 0..machines {
+        let name = format!("prod-{number}");
+        put(
+            core,
+            "Machine",
+            json!({"metadata": {"namespace": "team-a", "name": name, "labels": {"cluster.x-k8s.io/cluster-name": "prod"}},
+            "spec": {"clusterName": "prod", "bootstrap": {"dataSecretName": name}}}),
+        );
+        put(
+            provider,
+            "AWSMachine",
+            machine(&json!({"metadata": {"name": name, "ownerReferences": [
+            {"apiVersion": core, "kind": "Machine", "name": name, "uid": "m"}]}})),
+        );
+    }
+    let cli = <crate::cli::Cli as clap::Parser>::parse_from(["berth", "tree", "cluster/prod", "-n", "team-a"]);
+    let crate::cli::Command::Tree(options) = cli.command else { panic!("no tree") };
+    let before = server.log().len();
+    let drawn = Box::pin(of_cluster(&server.kube(), &options, "team-a", "prod")).await.unwrap();
+    assert_eq!(drawn.len(), machines);
+    server.log().iter().skip(before).map(|entry| format!("{} {}", entry.method, entry.path)).collect()
+}
+
+#[tokio::test]
+async fn drawing_many_machines_asks_no_more_than_drawing_few_and_for_no_secret() {
+    let (few, many) = (asked(2).await, asked(60).await);
+    assert_eq!(few, many);
+    assert!(many.iter().all(|request| !request.contains("secrets")), "{many:#?}");
 }
