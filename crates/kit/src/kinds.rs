@@ -93,6 +93,9 @@ pub struct Kinds {
 
 /// While a kind is missing and nothing announces definitions (no right to watch them), look this often.
 const BACKSTOP: Duration = Duration::from_secs(60);
+/// The same while definitions are announced: only a kind that has none, because another server behind this one serves it, is
+/// found by looking.
+const ANNOUNCED: Duration = Duration::from_secs(600);
 /// How far apart a server may begin to serve two versions of one definition.
 const SETTLING: Duration = Duration::from_secs(1);
 /// A definition exists but its kind is not served yet: discovery lags by a moment.
@@ -166,7 +169,10 @@ impl Kinds {
         let name = candidates.first().map(Kind::definition).unwrap_or_default();
         let mut pause = SOON;
         loop {
-            let known = changes.borrow_and_update().get(&name).copied();
+            let (known, announced) = {
+                let all = changes.borrow_and_update();
+                (all.get(&name).copied(), !all.is_empty())
+            };
             let limit = match self.settled(candidates).await {
                 Ok(Some(kind)) => return kind.clone(),
                 Ok(None) => {
@@ -174,7 +180,11 @@ impl Kinds {
                         missing();
                         waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
                     }
-                    if known.is_some() { pause } else { BACKSTOP }
+                    match known {
+                        Some(_) => pause,
+                        None if announced => ANNOUNCED,
+                        None => BACKSTOP,
+                    }
                 }
                 // Nobody can say, which is not the same as "no": whoever waits must not go on without the kind.
                 Err(error) => {
@@ -182,7 +192,7 @@ impl Kinds {
                     pause.min(UNKNOWN)
                 }
             };
-            pause = if limit == BACKSTOP { SOON } else { (pause * 2).min(LATER) };
+            pause = if limit >= BACKSTOP { SOON } else { (pause * 2).min(LATER) };
             let moved = changes.wait_for(|all| all.get(&name).copied() != known);
             // Either a change of just this definition or the time limit; both lead to another look.
             let _ = tokio::time::timeout(limit, moved).await;
