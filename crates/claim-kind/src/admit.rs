@@ -4,7 +4,8 @@
 
 use api::own::{ArgSchema, HostClaimKind, HostClaimKindSpec};
 use kit::admission::{Admission, Duty, FieldError, FieldPath, Review, Webhook};
-use regex::{Regex, RegexBuilder};
+
+use crate::patterns::compile;
 
 const KINDS: Webhook = Webhook {
     duty: Duty::Check,
@@ -32,9 +33,6 @@ fn changed(review: &Review<HostClaimKind>) -> Vec<FieldError> {
         (None, _) => Vec::new(),
     }
 }
-
-/// How large a compiled pattern may be: generous for 256 characters, small enough for thousands of kinds.
-const PATTERN_BYTES: usize = 256 * 1024;
 
 /// Every fault of the spec, each with the path of its field.
 #[must_use]
@@ -77,16 +75,6 @@ fn argument_errors(path: &FieldPath, argument: &ArgSchema) -> Vec<FieldError> {
         check(path.field("default"), value);
     }
     errors
-}
-
-/// Compiles a pattern so that it must match the whole value, in time linear in the value.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    // The pattern itself first: in a group of our own an unbalanced one could look balanced.
-    let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES).build();
-    build(pattern).and_then(|_| build(&format!("^(?:{pattern})$"))).map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => "is too large once compiled".to_owned(),
-        _ => "is not a regular expression without look-around and back references".to_owned(),
-    })
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub mod guard;
 pub mod heartbeat;
 pub mod held;
 pub mod observe;
+mod patterns;
 pub mod quota;
 pub mod rights;
 pub mod status;

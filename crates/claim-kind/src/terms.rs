@@ -9,8 +9,8 @@ use kit::feed::{Feed, Phase, Project, Seen};
 use kit::field::{FaultKind, FieldError, FieldPath};
 use regex::Regex;
 
-use crate::admit::compile;
 use crate::observe::HostClaimKind;
+use crate::patterns::compile;
 
 /// The arguments that claims of one kind may carry, and what its machines can do. The default takes no argument.
 #[derive(Clone, Debug, Default)]
