@@ -210,8 +210,12 @@ impl Claims {
         Ok(Flow::Next)
     }
 
-    /// Makes sure that the claim is still what this pass read: a host is never driven by what a claim said once.
+    /// Makes sure that the claim is still what this pass read: a host is never driven by what a claim said once. A write that
+    /// this pass has just made to the claim, on the version that it had read, says so already.
     async fn confirm(&self, s: &Snapshot) -> Result<(), Error> {
+        if s.has_written() {
+            return Ok(());
+        }
         let api: Api<HostClaim> = Api::namespaced(self.writer.client().clone(), s.key.namespace().unwrap_or_default());
         let read = |source| Error::Read { key: s.key.clone(), source: Box::new(source) };
         let live = api.get_metadata_opt(s.key.name()).await.map_err(read)?;
@@ -287,9 +291,9 @@ impl Claims {
         };
         let Some(name) = part.asked(&s.claim) else { return Ok(Flow::Again) };
         // Nobody would take back what is handed over for a claim that is gone, or beside a host that is another's by now.
-        self.confirm(s).await?;
-        let live = self.hand.read(host).await?;
-        if !live.is_some_and(|live| is_ours(live.facts.consumer.as_ref(), &s.key, &s.claim)) {
+        let (confirmed, live) = tokio::join!(self.confirm(s), self.hand.read(host));
+        confirmed?;
+        if !live?.is_some_and(|live| is_ours(live.facts.consumer.as_ref(), &s.key, &s.claim)) {
             return Err(Error::Behind);
         }
         // The tenant's word for a namespace is never used: a secret is always its own.
@@ -330,6 +334,7 @@ impl Claims {
         let touched = touched.map_err(|error| if paused { error.told_as(Error::Unpause) } else { error });
         match touched? {
             Touched::Changed => {
+                self.driven.note(&s.claim.uid, s.now);
                 if wish.reboot.is_some() {
                     self.events.say(&s.target(), false, "RebootForwarded", "The host is being rebooted.").await;
                 }
@@ -458,6 +463,7 @@ impl Claims {
         self.faults.forget_claim(&s.claim.uid);
         self.failing.forget(&s.claim.uid);
         self.alone.forget(&s.claim.uid);
+        self.driven.forget(&s.claim.uid);
         self.told.forget(&s.claim.uid);
         Ok(Flow::Next)
     }

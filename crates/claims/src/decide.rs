@@ -13,6 +13,7 @@ use crate::observe::Snapshot;
 use crate::parts::{Part, Progress};
 use crate::release::{self, Purpose};
 use crate::standing::{Found, Standing, consumer};
+use crate::status;
 use crate::wish::{After, Data, Defaults, Leave, Mark, Payload, Stay, held_name};
 use crate::words::Tell;
 
@@ -228,7 +229,8 @@ fn stay(s: &Snapshot, host: &Found) -> Vec<Step> {
     }
     plan.extend(crate::moving::block(s, host));
     plan.extend(mirror::due(s, Some(&host.facts)).map(Step::Mirror));
-    plan.extend(release::failure_check(s, host).map(|until| Step::Wait { until }));
+    let looks = [status::untold(s), release::failure_check(s, host)];
+    plan.extend(looks.into_iter().flatten().min().map(|until| Step::Wait { until }));
     plan
 }
 

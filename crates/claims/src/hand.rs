@@ -1,14 +1,16 @@
-//! Writes hosts: read live, judge, one patch that names the version it was based on.
+//! Writes hosts: judge, one patch that names the version it was based on.
 //!
-//! The host's controller rewrites the status of its hosts all the time, so a patch may meet a newer version without
-//! anything having changed that matters: it is judged again and sent again, a few times, before the pass is given up.
+//! A patch that is based on what the index shows is refused if that is not the host as it is now, so it is as safe as one that
+//! follows a look at the host. Everything else that can come of judging is an answer, and only a look gives one. The host's
+//! controller rewrites the status of its hosts all the time, so a patch may meet a newer version without anything having changed
+//! that matters: the host is read, judged again and written again, a few times, before the pass is given up.
 
 use std::sync::Arc;
 
 use api::key::ObjectKey;
 use api::views::BareMetalHost;
 use kit::class::{Class, Classify};
-use kit::feed::{Feed, Version};
+use kit::feed::{Feed, Seen, Version};
 use kit::write::{self, Target, Writer};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
@@ -126,11 +128,39 @@ impl Hand {
         Ok(found.map(|mut host| host.data.get_mut("status").map(Value::take).unwrap_or_default()))
     }
 
+    /// The host as the index shows it; `None` when it shows none, or none that can be told from a newer one.
+    fn known(&self, key: &ObjectKey) -> Option<Live> {
+        let Seen::At(facts) = self.hosts.get(key) else { return None };
+        Some(Live { version: self.hosts.version(key, &facts)?, facts })
+    }
+
+    /// Writes a host that has not changed since; false when it has, or is gone.
+    async fn write(&self, key: &ObjectKey, live: &Live, body: Value) -> Result<bool, Error> {
+        let target = Target { kind: self.hosts.kind(), key: key.clone(), uid: live.facts.uid.clone() };
+        match self.writer.merge(&target, body, Some(&live.version)).await {
+            Ok(version) => {
+                self.hosts.wrote(key, &version);
+                Ok(true)
+            }
+            Err(write::Error::Changed { .. }) => Ok(false),
+            Err(write::Error::Refused { source, .. }) if matches!(&*source, kube::Error::Api(status) if status.code == 404) => {
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Changes the host as `judge` says, of the host as it is now.
     ///
     /// # Errors
     /// What the server said, or that the host never stood still.
     pub async fn change<R>(&self, key: &ObjectKey, judge: impl Fn(&HostFacts) -> Edit<R>) -> Result<Touched<R>, Error> {
+        if let Some(known) = self.known(key)
+            && let Edit::Patch(body) = judge(&known.facts)
+            && self.write(key, &known, body).await?
+        {
+            return Ok(Touched::Changed);
+        }
         for _ in 0..TRIES {
             let Some(live) = self.read(key).await? else { return Ok(Touched::Gone) };
             let body = match judge(&live.facts) {
@@ -138,14 +168,8 @@ impl Hand {
                 Edit::Refuse(why) => return Ok(Touched::Refused(why)),
                 Edit::Patch(body) => body,
             };
-            let target = Target { kind: self.hosts.kind(), key: key.clone(), uid: live.facts.uid.clone() };
-            match self.writer.merge(&target, body, Some(&live.version)).await {
-                Ok(version) => {
-                    self.hosts.wrote(key, &version);
-                    return Ok(Touched::Changed);
-                }
-                Err(write::Error::Changed { .. }) => {}
-                Err(error) => return Err(error.into()),
+            if self.write(key, &live, body).await? {
+                return Ok(Touched::Changed);
             }
         }
         Err(Error::Contended(key.clone()))

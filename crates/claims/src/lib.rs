@@ -40,7 +40,6 @@ pub mod room;
 pub mod shared;
 pub mod standing;
 pub mod status;
-pub mod teller;
 pub mod wish;
 pub mod words;
 pub mod yard;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kit::feed::Version;
@@ -74,6 +75,40 @@ impl Failing {
     /// Forgets a claim.
     pub fn forget(&self, claim: &str) {
         self.since.lock().unwrap_or_else(PoisonError::into_inner).remove(claim);
+    }
+}
+
+/// When the hosts of claims were last told something new.
+#[derive(Debug, Default)]
+pub struct Driven {
+    at: Mutex<BTreeMap<Box<str>, Timestamp>>,
+}
+
+impl Driven {
+    fn at(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Timestamp>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the host of a claim was told something new; `None` when that is longer ago than `after`, and then forgotten.
+    #[must_use]
+    pub fn since(&self, claim: &str, now: Timestamp, after: Duration) -> Option<Timestamp> {
+        let mut all = self.at();
+        let told = *all.get(claim)?;
+        if told.saturating_add(after).is_ok_and(|end| end > now) {
+            return Some(told);
+        }
+        all.remove(claim);
+        None
+    }
+
+    /// Remembers that the host of a claim was told something new.
+    pub fn note(&self, claim: &str, now: Timestamp) {
+        self.at().insert(claim.into(), now);
+    }
+
+    /// Forgets a claim.
+    pub fn forget(&self, claim: &str) {
+        self.at().remove(claim);
     }
 }
 

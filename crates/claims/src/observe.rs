@@ -20,6 +20,7 @@ use crate::facts::{ClaimFacts, ClusterFacts, Clusters, HardwareFacts, SecretRef}
 use crate::parts::{Fault, Part, Progress};
 use crate::room::Claims;
 use crate::standing::{Found, Standing, standing};
+use crate::status;
 use crate::words::Tell;
 use crate::yard::{Grant, Offer, Unbound};
 
@@ -57,6 +58,8 @@ pub struct Snapshot {
     pub unbound: Option<Unbound>,
     /// Since when its host cannot be registered.
     pub failing_since: Option<Timestamp>,
+    /// When this process told its host something new, if that was a moment ago.
+    pub driven: Option<Timestamp>,
     /// How far its secrets have come, when there is a host.
     pub parts: BTreeMap<Part, Progress>,
     /// Every copy made for it.
@@ -107,6 +110,12 @@ impl Snapshot {
     #[must_use]
     pub fn latest(&self) -> Version {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_else(|| self.version.clone())
+    }
+
+    /// Whether this pass made a version of the claim.
+    #[must_use]
+    pub fn has_written(&self) -> bool {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// This pass made a version of the claim.
@@ -162,6 +171,7 @@ impl Claims {
             offer: None,
             unbound: None,
             failing_since: None,
+            driven: None,
             parts: BTreeMap::new(),
             copies: BTreeSet::new(),
             told: BTreeSet::new(),
@@ -256,6 +266,7 @@ impl Claims {
         };
         let failing = host.facts.error.as_deref() == Some("registration error");
         snapshot.failing_since = self.failing.since(&snapshot.claim.uid, failing, snapshot.now);
+        snapshot.driven = self.driven.since(&snapshot.claim.uid, snapshot.now, status::MOMENT);
         for part in Part::ALL {
             let progress = self.progress(snapshot, host, part)?;
             snapshot.parts.insert(part, progress);

@@ -12,6 +12,7 @@ use kit::feed::{Seen, Version};
 use kit::manager::{self, Manager, Stage};
 use kit::queue::{Priority, Work};
 use kit::room::{Driver, Flow, Notice, Pace, Report, Room, Trouble, Violation};
+use kit::teller::Teller;
 use kit::write::{Target, Writer};
 
 use crate::apply::Error;
@@ -22,12 +23,11 @@ use crate::facts::{Consumer, World};
 use crate::guard;
 use crate::hand::Hand;
 use crate::keeper;
-use crate::memory::{Alone, Failing, Faults, Told};
+use crate::memory::{Alone, Driven, Failing, Faults, Told};
 use crate::metrics::ClaimMetrics;
 use crate::observe::Snapshot;
 use crate::shared::{Held, Shared, SharedYard, run_clock};
 use crate::status;
-use crate::teller::Teller;
 use crate::yard::Yard;
 
 /// A conflict is the usual business of many writers, so it is tried again at once; a server in trouble is left alone
@@ -53,6 +53,7 @@ pub struct Claims {
     pub(crate) told: Told,
     pub(crate) failing: Failing,
     pub(crate) alone: Alone,
+    pub(crate) driven: Driven,
     pub(crate) metrics: ClaimMetrics,
     yard: SharedYard,
     work: OnceLock<Arc<Work<ObjectKey>>>,
@@ -73,6 +74,7 @@ impl Claims {
             told: Told::default(),
             failing: Failing::default(),
             alone: Alone::default(),
+            driven: Driven::default(),
             metrics: ClaimMetrics::register(manager.metrics(), &world, &yard, manager.scope()),
             work: OnceLock::new(),
             world,

@@ -21,6 +21,8 @@ const TOGETHER: Duration = Duration::from_secs(1);
 /// Each policy or quota that is told of puts the next time off by this: they are at most ten writes a second, and leave the
 /// server to those who wait for a host.
 const EACH: Duration = Duration::from_millis(100);
+/// While hosts go on changing hands nobody is told what that has come to so far, but not for longer than this.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// The yard and whoever waits for its news.
 pub type SharedYard = Arc<Shared>;
@@ -123,6 +125,30 @@ impl Drop for Held<'_> {
     }
 }
 
+/// When the ledgers are told what has changed hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Telling {
+    /// Then, unless more has changed hands by then.
+    at: Instant,
+    /// Then at the latest.
+    latest: Instant,
+    /// How often something had changed hands when that was looked at last.
+    moves: u64,
+}
+
+impl Telling {
+    /// Something has just changed hands; nobody is told more before `rest`.
+    fn new(now: Instant, rest: Instant, moves: u64) -> Self {
+        Self { at: rest.max(now + TOGETHER), latest: rest.max(now + LONGEST), moves }
+    }
+
+    /// The time has come: `None` when they are told, else when that is looked at again.
+    fn put_off(self, now: Instant, moves: u64) -> Option<Self> {
+        let goes_on = moves != self.moves && now < self.latest;
+        goes_on.then(|| Self { at: self.latest.min(now + TOGETHER), moves, ..self })
+    }
+}
+
 /// Tells the yard that time has passed when that matters to somebody, and the ledgers what has changed hands.
 pub(crate) async fn run_clock(
     shared: SharedYard,
@@ -132,18 +158,18 @@ pub(crate) async fn run_clock(
     stop: CancellationToken,
 ) {
     // When the ledgers are told what there is to tell, and before when they are not told more.
-    let (mut tell, mut rest): (Option<Instant>, Instant) = (None, clock.instant());
+    let (mut tell, mut rest): (Option<Telling>, Instant) = (None, clock.instant());
     loop {
         let (now, instant) = (clock.now(), clock.instant());
-        let (due, touched) = {
+        let due = {
             let yard = shared.lock();
+            if yard.is_touched() && tell.is_none() {
+                tell = Some(Telling::new(instant, rest, yard.moves()));
+            }
             let due = yard.due().map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
-            (if yard.is_unsettled() { Some(Duration::ZERO) } else { due }, yard.is_touched())
+            if yard.is_unsettled() { Some(Duration::ZERO) } else { due }
         };
-        if touched && tell.is_none() {
-            tell = Some(rest.max(instant + TOGETHER));
-        }
-        let soon = tell.map(|at| at.saturating_duration_since(instant));
+        let soon = tell.map(|telling| telling.at.saturating_duration_since(instant));
         let pause = [due, soon].into_iter().flatten().min();
         let time = async {
             match pause {
@@ -161,7 +187,9 @@ pub(crate) async fn run_clock(
             let mut yard = shared.lock();
             let due = yard.is_unsettled() || yard.due().is_some_and(|due| due <= now);
             let woken = if due { yard.tick(now) } else { Vec::new() };
-            (woken, tell.take_if(|at| *at <= instant).map(|_| yard.touched()))
+            let telling = tell.take_if(|telling| telling.at <= instant);
+            tell = tell.or_else(|| telling.and_then(|telling| telling.put_off(instant, yard.moves())));
+            (woken, telling.filter(|_| tell.is_none()).map(|_| yard.touched()))
         };
         shared.wake(&queue, woken);
         if let Some(touched) = touched {
@@ -188,6 +216,24 @@ mod tests {
         let object = json!({"metadata": {"namespace": tenant, "name": name, "uid": format!("{tenant}-{name}"),
             "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"poweredOn": true, "kind": "baremetal"}});
         Arc::new(ClaimFacts::of(serde_json::from_value(object).unwrap()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_changes_hands_is_told_once_it_rests_and_while_it_does_not_every_half_minute() {
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+        let begun = clock.instant();
+        let at = |seconds: u64| begun + Duration::from_secs(seconds);
+        let telling = Telling::new(begun, begun, 1);
+        assert_eq!((telling.at, telling.put_off(at(1), 1)), (at(1), None), "nothing has moved since");
+        let mut telling = telling;
+        for second in 1..30 {
+            let moves = 1 + second;
+            telling = telling.put_off(at(second), moves).unwrap();
+            assert_eq!((telling.at, telling.moves), (at(second + 1), moves));
+        }
+        assert_eq!(telling.put_off(at(30), 99), None, "not for ever");
+        let later = Telling::new(begun, at(40), 1);
+        assert_eq!((later.at, later.latest), (at(40), at(40)), "whoever was just told waits");
     }
 
     #[tokio::test(start_paused = true)]

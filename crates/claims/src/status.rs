@@ -1,6 +1,7 @@
 //! Says how things stand with one claim, without a clock but the snapshot's: the driver folds verdicts into conditions.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use api::names::claims as names;
 use api::own::{
@@ -9,6 +10,7 @@ use api::own::{
 use api::reasons::claims::Reason;
 use api::reasons::common;
 use claim_kind::updated::last_updated;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::class::{Class, Classify};
 use kit::conditions::{State, Transition, Verdict};
@@ -53,6 +55,24 @@ pub const CONDITIONS: [&str; 8] = [
     api::reasons::READY,
 ];
 
+/// So long nobody is told how far a host has come that was just told what to run. One that is quick has it by then, and each
+/// word on the way would be a write for the claim and for whoever repeats it.
+pub const MOMENT: Duration = Duration::from_secs(10);
+
+/// Until when nobody is told how far the host has come: it is on its way, nothing is wrong, and that the claim has it was told.
+#[must_use]
+pub fn untold(s: &Snapshot) -> Option<Timestamp> {
+    let until = s.driven?.saturating_add(MOMENT).ok().filter(|until| *until > s.now)?;
+    let (host, spec, stored) = (s.bound()?, &s.claim.spec, &s.claim.status);
+    let known = stored.bare_metal_host.as_ref().is_some_and(|known| known.key() == host.key);
+    let asks = spec.image.is_some() || spec.custom_deploy.is_some();
+    let told = host.facts.image.is_some() || host.facts.custom_deploy.is_some();
+    let under_way = asks && told && !host.facts.is_provisioned() && host.facts.error.is_none() && !host.facts.deleting;
+    let well = s.grant.admits() && synchronized(s, &host.facts).state == State::True;
+    let rests = s.claim.deleting || s.is_paused();
+    (known && under_way && well && !rests).then_some(until)
+}
+
 /// The status of a claim, as the room stores it.
 #[must_use]
 pub fn report<'s>(s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<Report<'s, HostClaimStatus>> {
@@ -61,7 +81,7 @@ pub fn report<'s>(s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<R
         return None;
     }
     // What is about to change is told once it has changed: a bind costs one write of the status, not three.
-    if trouble.is_none() && decide(s).iter().any(|step| !step.is_quiet()) {
+    if trouble.is_none() && (untold(s).is_some() || decide(s).iter().any(|step| !step.is_quiet())) {
         return None;
     }
     let mut verdicts = verdicts(s);

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | start, supervise, stop, be ready | [`manager`], [`gates`], [`lease`], [`kinds`], [`client`] |
 //! | pace | [`backoff`], [`bucket`], [`clock`], [`pace`] |
-//! | say why | [`conditions`], [`events`], [`explain`], [`class`], [`field`], [`words`], [`telemetry`] |
+//! | say why | [`conditions`], [`events`], [`teller`], [`explain`], [`class`], [`field`], [`words`], [`telemetry`] |
 //! | serve | [`serve`], [`certs`], [`admission`] |
 //! | call out | [`http`], [`urls`], [`doors`], [`flight`], [`secret`], [`open!`] for values others may extend |
 //! | prove | [`fault`], [`rights`] |
@@ -46,6 +46,7 @@ pub mod room;
 pub mod secret;
 pub mod serve;
 pub mod telemetry;
+pub mod teller;
 pub mod urls;
 pub mod words;
 pub mod write;

@@ -1,12 +1,14 @@
 //! Brings a claim into the one form that is stored.
 
-use api::names::claims::finalizer;
+use api::names::CLUSTER_NAME_LABEL;
+use api::names::claims::{BLOCK_MOVE_ANNOTATION, finalizer};
 use api::own::{BAREMETAL, HostClaim, HostClaimSpec};
 
 use crate::labels::Operator;
 
 /// Fills in what a claim leaves out and spells what it spells otherwise: power, kind and operators; and, when it is created
-/// for a kind that somebody serves, the finalizer of its kind, which saves the controller a write.
+/// for a kind that somebody serves, the finalizer of its kind and, if it belongs to a cluster, that a move must wait for it.
+/// Each of these saves the controller a write.
 pub fn normalise(claim: &mut HostClaim, old: Option<&HostClaim>, creating: bool) {
     power(&mut claim.spec, old.map(|old| &old.spec));
     if claim.spec.kind.is_empty() {
@@ -22,6 +24,11 @@ pub fn normalise(claim: &mut HostClaim, old: Option<&HostClaim>, creating: bool)
         let finalizers = claim.metadata.finalizers.get_or_insert_default();
         if !finalizers.contains(&finalizer) {
             finalizers.push(finalizer);
+        }
+        let labels = claim.metadata.labels.as_ref();
+        if claim.spec.kind == BAREMETAL && labels.is_some_and(|labels| labels.contains_key(CLUSTER_NAME_LABEL)) {
+            let annotations = claim.metadata.annotations.get_or_insert_default();
+            annotations.entry(BLOCK_MOVE_ANNOTATION.to_owned()).or_default();
         }
     }
 }

@@ -311,6 +311,21 @@ fn a_claim_is_stored_in_one_form() {
     assert_eq!(later.metadata.finalizers, None);
 }
 
+#[test]
+fn a_claim_of_a_cluster_makes_a_move_wait_from_the_start() {
+    let waits = |kind: &str, labels: Value, creating: bool| {
+        let mut claim = claim(json!({"poweredOn": true, "kind": kind}));
+        claim.metadata.labels = serde_json::from_value(labels).unwrap();
+        normalise(&mut claim, None, creating);
+        claim.metadata.annotations.is_some_and(|all| all.contains_key("clusterctl.cluster.x-k8s.io/block-move"))
+    };
+    let member = || json!({"cluster.x-k8s.io/cluster-name": "village"});
+    assert!(waits("baremetal", member(), true) && waits("", member(), true));
+    // Whoever serves another kind sees to it, and one that was opened for a move stays open.
+    assert!(!waits("vm", member(), true) && !waits("baremetal", member(), false));
+    assert!(!waits("baremetal", json!({"team": "red"}), true) && !waits("baremetal", json!(null), true));
+}
+
 /// Who writes `online` goes on writing it although the stored object has `poweredOn`.
 #[test]
 fn the_name_of_the_power_field_that_changed_is_the_one_that_counts() {

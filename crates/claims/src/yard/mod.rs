@@ -342,6 +342,12 @@ impl Yard {
         self.holdings.touched()
     }
 
+    /// How often something changed hands, since the start.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.holdings.moves()
+    }
+
     /// Free hosts by namespace, those kept for reuse not counted.
     #[must_use]
     pub fn free(&self) -> BTreeMap<Box<str>, usize> {

@@ -124,6 +124,8 @@ pub(super) struct Holdings {
     quotas: BTreeMap<Box<str>, Quota>,
     /// Quotas and policies whose use changed and was not asked for since.
     touched: Touched,
+    /// How often something changed hands.
+    moves: u64,
 }
 
 /// Quotas and policies whose use changed.
@@ -176,6 +178,10 @@ impl Holdings {
         std::mem::take(&mut self.touched)
     }
 
+    pub(super) fn moves(&self) -> u64 {
+        self.moves
+    }
+
     pub(super) fn of_tenant(&self, tenant: &str) -> u32 {
         self.tenants.get(tenant).copied().unwrap_or(0)
     }
@@ -210,6 +216,7 @@ impl Holdings {
         host: &Seen<'_>,
         policies: impl Iterator<Item = &'p Arc<Policy>>,
     ) {
+        self.moves += 1;
         add(&mut self.tenants, tenant);
         for policy in policies.filter(|policy| policy.covers(host)) {
             add(self.policies.entry(policy.key.clone()).or_default(), tenant);
@@ -233,6 +240,7 @@ impl Holdings {
         policies: impl Iterator<Item = &'p Arc<Policy>>,
     ) -> Loosened {
         let mut loosened = Loosened::Nobody;
+        self.moves += 1;
         subtract(&mut self.tenants, tenant);
         for policy in policies.filter(|policy| policy.covers(host)) {
             let counts = self.policies.entry(policy.key.clone()).or_default();
@@ -256,6 +264,7 @@ impl Holdings {
 
     /// Counts a machine of another kind for its tenant.
     pub(super) fn count_elsewhere(&mut self, tenant: &str, space: Option<&SpaceFacts>, held: &Held) {
+        self.moves += 1;
         for (name, quota) in self.quotas.iter_mut().filter(|(_, quota)| quota.covers_elsewhere(held)) {
             add(&mut quota.counts, tenant);
             if quota.binds(tenant, space) {
@@ -268,6 +277,7 @@ impl Holdings {
     /// Counts a machine of another kind for its tenant no longer; says whether a limit was reached that is not now.
     pub(super) fn discount_elsewhere(&mut self, tenant: &str, space: Option<&SpaceFacts>, held: &Held) -> Loosened {
         let mut loosened = Loosened::Nobody;
+        self.moves += 1;
         for (name, quota) in self.quotas.iter_mut().filter(|(_, quota)| quota.covers_elsewhere(held)) {
             if quota.binds(tenant, space) {
                 loosened = loosened.max(quota.loosens(tenant));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use sim::server::{Action, Outcome, Rule, Server};
 
-use crate::objects::{CLAIMS, HOSTS, INFRA, SECRETS, claim, condition, deployment, hosts, policy, secrets};
+use crate::objects::{CLAIMS, HOSTS, INFRA, SECRETS, claim, condition, deployment, edit, hosts, policy, secrets};
 use crate::site::Site;
 
 const FINALIZER: &str = "metal3.io/hostclaim";
@@ -29,6 +29,17 @@ fn written(server: &Server) -> Vec<(String, String, Outcome)> {
     ours.map(|entry| (entry.method.clone(), object(&entry.path), entry.outcome.clone())).collect()
 }
 
+/// How often the room has read a single claim, host or secret.
+fn read(server: &Server) -> BTreeMap<String, usize> {
+    let mut all = BTreeMap::new();
+    let log = server.log();
+    let ours = log.iter().filter(|entry| entry.client == "room-0" && entry.method == "GET");
+    for entry in ours.filter(|entry| entry.path.contains("/namespaces/") && !entry.query.contains("watch=true")) {
+        *all.entry(entry.resource.clone()).or_default() += 1;
+    }
+    all
+}
+
 fn plain(written: &[(String, String, Outcome)]) -> Vec<String> {
     let taken = |outcome: &Outcome| matches!(outcome, Outcome::Answered(200 | 201));
     assert!(written.iter().all(|(_, _, outcome)| taken(outcome)), "nothing is refused: {written:#?}");
@@ -49,6 +60,11 @@ async fn a_claim_that_admission_has_seen_costs_three_writes_to_bind_and_then_non
         plain(&written(&site.server)),
         ["PATCH red/hostclaims/c/status", "PATCH infra/baremetalhosts/h1", "PATCH red/hostclaims/c/status",],
         "the intent, the host, and what became of it"
+    );
+    assert_eq!(
+        read(&site.server),
+        BTreeMap::new(),
+        "each write is based on what was known, and would be refused otherwise"
     );
     // And while nothing changes nothing is asked either, but what the watches ask.
     let before = site.server.log().len();
@@ -95,6 +111,31 @@ async fn a_claim_with_three_secrets_costs_four_writes_more() {
     );
     site.until_ready("red", "c").await;
     site.rest().await;
+    // Before a Secret is copied claim and host are looked at, and the claim once more before its host is told what to run.
+    let wanted = [(HOSTS, 3), (CLAIMS, 4), (SECRETS, 3)].map(|(resource, count)| (resource.to_owned(), count));
+    assert_eq!(read(&site.server), BTreeMap::from(wanted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_under_way_is_told_of_only_if_that_takes_its_time() {
+    for (seconds, told) in [(5, 1), (60, 2)] {
+        let site = Site::new(|server| {
+            hosts(server, &["h1"]);
+            policy(server, &json!({}));
+            let slow = json!({"delayMs": {"provisioning": seconds * 1000}}).to_string();
+            edit(server, HOSTS, INFRA, "h1", &json!({"metadata": {"annotations": {"berth.dev/sim": slow}}}));
+        });
+        site.server.put(admitted("red", "c")).unwrap();
+        site.until_ready("red", "c").await;
+        let image = json!({"url": "https://images/red", "checksum": "https://images/sums"});
+        let before = written(&site.server).len();
+        edit(&site.server, CLAIMS, "red", "c", &json!({"spec": {"poweredOn": true, "image": image}}));
+        site.until_condition("red", "c", "Provisioned", "True/Provisioned").await;
+        site.rest().await;
+        let after: Vec<String> = plain(&written(&site.server)).split_off(before);
+        let statuses = after.iter().filter(|line| line.ends_with("/hostclaims/c/status")).count();
+        assert_eq!((statuses, after.len()), (told, told + 1), "{seconds} s: {after:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

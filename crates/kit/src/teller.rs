@@ -1,14 +1,15 @@
 //! What people are told, sent behind what they wait for.
 //!
 //! An event costs the server as much as the write that it tells of. One sender takes them in order, one at a time: while very
-//! many claims get a host at once, hosts are bound first and told of afterwards.
+//! much happens at once, it is done first and told of afterwards.
 
 use std::time::Duration;
 
-use kit::events::Events;
-use kit::write::Target;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use crate::events::Events;
+use crate::write::Target;
 
 /// So many wait at most, about half a kilobyte each; beyond that whoever has something to say waits until it is sent.
 const WAITING: usize = 16 * 1024;
