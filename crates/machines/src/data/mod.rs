@@ -84,6 +84,11 @@ impl Wake {
         let world = self.world.clone();
         let wake = self.clone();
         world.templates.observe(move |delta| {
+            wake.template(delta.key.clone());
+            // Each number that is taken is told on the template: whoever has one already is not looked at for that.
+            if matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.rules_like(new)) {
+                return;
+            }
             let by = delta.key.to_string();
             for (claim, _) in wake.world.claims.by("template", &by) {
                 wake.claim(claim);
@@ -91,7 +96,6 @@ impl Wake {
             for (data, _) in wake.world.datas.by("template", &by) {
                 wake.data(data);
             }
-            wake.template(delta.key.clone());
         });
         let wake = self.clone();
         world.claims.observe(move |delta| {

@@ -64,12 +64,16 @@ async fn many_claims_at_once_get_distinct_numbers_and_what_is_freed_is_given_aga
     let addresses: BTreeSet<String> =
         site.server.list(METAL_ADDRESSES, NS).iter().map(|a| at(a, "/spec/address").to_owned()).collect();
     assert_eq!(addresses.len(), 12);
+    site.rest().await;
     let template = site.get(TEMPLATES, "t");
     let taken: Vec<i64> =
         template["status"]["indexes"].as_array().unwrap().iter().map(|t| t["index"].as_i64().unwrap()).collect();
     assert_eq!(taken, (0..12).collect::<Vec<_>>());
     assert_eq!(at(&template, "/metadata/ownerReferences/0/kind"), "Cluster");
-    site.rest().await;
+    let log = site.server.log();
+    let told =
+        log.iter().filter(|entry| entry.method == "PATCH" && entry.path.ends_with("/metal3datatemplates/t/status"));
+    assert!((1..=4).contains(&told.count()), "which numbers are taken is told of all together, not of each");
 
     let holder = |index: i64| given.iter().find(|(_, held)| **held == index).unwrap().0.clone();
     let freed = [holder(3), holder(7)];

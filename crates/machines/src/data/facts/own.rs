@@ -39,6 +39,13 @@ impl TemplateFacts {
         self.head.has(TEMPLATE_FINALIZER)
     }
 
+    /// Whether whoever has data of it finds the same in both: all but what we tell on it ourselves.
+    #[must_use]
+    pub fn rules_like(&self, other: &Self) -> bool {
+        (&self.head, &self.owners, &self.spec, &self.problem)
+            == (&other.head, &other.owners, &other.spec, &other.problem)
+    }
+
     /// The cluster it belongs to, by its spec or its label.
     #[must_use]
     pub fn cluster(&self) -> Option<&str> {

@@ -28,6 +28,7 @@ impl Templates {
                 }
                 self.writer.remove_finalizer(&s.target(), &s.template.head.finalizers(), TEMPLATE_FINALIZER).await?
             }
+            Step::Wait { until } => return Ok(Flow::Wait(Some(until))),
         };
         if let Some(version) = written {
             self.world.templates.wrote(&s.key, &version);

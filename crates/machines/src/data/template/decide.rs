@@ -1,8 +1,10 @@
 //! Thinks: what a template needs next.
 
 use api::views::CLUSTER_API_GROUP;
+use jiff::Timestamp;
 
 use super::observe::Snapshot;
+use super::status;
 
 /// One effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +15,11 @@ pub enum Step {
     Adopt,
     /// Take our finalizer off the template, after a live look that nothing needs it.
     Unfinalize,
+    /// Look again at that time.
+    Wait {
+        /// When.
+        until: Timestamp,
+    },
 }
 
 /// Whether its cluster owns it.
@@ -33,7 +40,8 @@ pub fn decide(s: &Snapshot) -> Vec<Step> {
     }
     let kept = s.template.is_kept();
     if s.template.head.deleting {
-        return if kept && !s.needed { vec![Step::Unfinalize] } else { Vec::new() };
+        let gone = (kept && !s.needed).then_some(Step::Unfinalize);
+        return gone.or_else(|| status::untold(s).map(|until| Step::Wait { until })).into_iter().collect();
     }
     let mut steps = Vec::new();
     if !kept {
@@ -41,5 +49,6 @@ pub fn decide(s: &Snapshot) -> Vec<Step> {
     } else if !is_owned(s) {
         steps.push(Step::Adopt);
     }
+    steps.extend(status::untold(s).map(|until| Step::Wait { until }));
     steps
 }
