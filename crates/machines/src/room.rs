@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use kit::doors::{Clients, Doors};
 use kit::events::Events;
-use kit::manager::{self, Manager};
+use kit::manager::{self, Manager, Stage};
 use kit::room::{Driver, Room};
+use kit::teller::Teller;
 use kit::write::Writer;
 
 use crate::cluster::room::Warden;
@@ -43,7 +44,8 @@ pub fn mount_machines(
     let client = manager.client().clone();
     machine::metrics::register(manager.metrics(), &world, config);
     let name = Keeper::NAME;
-    let events = Events::new(client.clone(), name, Some(manager.instance().to_owned()));
+    let (events, sending) = Teller::new(Events::new(client.clone(), name, Some(manager.instance().to_owned())));
+    manager.spawn(Stage::Decide, "machines events", |stop| sending.run(stop));
     let writer = Writer::new(client.clone(), name);
     let (by, clock) = ((writer, events), manager.clock().clone());
     let keeper = Keeper::new(world.clone(), Arc::clone(config), Arc::clone(clients), by, clock);

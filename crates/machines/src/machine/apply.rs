@@ -15,7 +15,7 @@ use kit::kinds::Kind;
 use kit::room::{Flow, Room};
 use kit::write::{Created, Offered, Target, Writer};
 use kube::Api;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::decide::Step;
 use super::room::{Error, Keeper, read};
@@ -40,17 +40,7 @@ impl Keeper {
     /// Carries out one step.
     pub(super) async fn carry_out(&self, s: &Snapshot, step: Step) -> Result<Flow, Error> {
         match step {
-            Step::Secure => {
-                let (seen, at) = (&s.machine.finalizers, &s.version);
-                if let Some(version) = self.writer.add_finalizer(&s.target, seen, at, MACHINE_FINALIZER).await? {
-                    self.world.machines.wrote(&s.key, &version);
-                }
-                Ok(Flow::Again)
-            }
-            Step::Note => {
-                let noted = json!({"metadata": {"annotations": {HOST_CLAIM_ANNOTATION: s.key.to_string()}}});
-                self.change(s, noted).await
-            }
+            Step::Secure => self.secure(s).await,
             Step::Claim { spec } => self.claim(s, &spec).await,
             Step::Adopt => {
                 let mut owners: Vec<Value> = Vec::new();
@@ -100,6 +90,21 @@ impl Keeper {
         }
     }
 
+    /// Stores the finalizer and the intent in one write, on the version that was decided on. The claim follows in the same pass:
+    /// that the write was taken says as much about the machine as another look would.
+    async fn secure(&self, s: &Snapshot) -> Result<Flow, Error> {
+        let mut metadata = Map::new();
+        if !s.machine.has_finalizer() {
+            let held = s.machine.finalizers.iter().map(String::as_str).chain([MACHINE_FINALIZER]);
+            metadata.insert("finalizers".to_owned(), held.collect());
+        }
+        if !s.is_noted() {
+            metadata.insert("annotations".to_owned(), json!({HOST_CLAIM_ANNOTATION: s.key.to_string()}));
+        }
+        let flow = self.change(s, json!({ "metadata": metadata })).await?;
+        Ok(if s.claim.is_none() { Flow::Next } else { flow })
+    }
+
     /// Changes the machine, unless it has moved on; whoever decides next sees what was written.
     async fn change(&self, s: &Snapshot, body: Value) -> Result<Flow, Error> {
         let version = self.writer.merge(&s.target, body, Some(&s.version)).await?;
@@ -140,7 +145,10 @@ impl Keeper {
 
     /// Makes an object of the machine's name and says whether it is new; one that is there already must be the machine's.
     async fn make(&self, s: &Snapshot, kind: &Kind, spec: Value) -> Result<(Version, bool), Error> {
-        self.unchanged(s).await?;
+        // What was not secured when this pass began has just been, on the version that was decided on.
+        if s.is_secured() {
+            self.unchanged(s).await?;
+        }
         let body = json!({
             "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": Self::metadata(s), "spec": spec,
         });
@@ -162,6 +170,7 @@ impl Keeper {
         let spec = serde_json::to_value(spec).unwrap_or_default();
         let (version, new) = self.make(s, &self.world.claims.kind(), spec).await?;
         self.world.claims.wrote(&s.key, &version);
+        self.asked(s);
         if new {
             let text = format!("HostClaim {} was made.", s.key.name());
             self.events.say(&s.target, false, Reason::HostClaimCreated.as_str(), &text).await;
@@ -175,7 +184,13 @@ impl Keeper {
         let spec = json!({"template": {"name": template.name, "namespace": namespace}});
         let (version, _) = self.make(s, &self.world.data_claims.kind(), spec).await?;
         self.world.data_claims.wrote(&s.key, &version);
+        self.asked(s);
         Ok(Flow::Again)
+    }
+
+    /// The machine begins to wait for what it has just asked for.
+    fn asked(&self, s: &Snapshot) {
+        self.remember(&s.key, |memory| memory.asked = Some(s.now));
     }
 
     /// Offers the claim what the machine is to run. Whoever changed one of the fields keeps it, and is named.
@@ -206,6 +221,7 @@ impl Keeper {
             Ok(Offered::Taken(version)) => {
                 self.world.claims.wrote(&s.key, &version);
                 self.remember(&s.key, |memory| memory.refused = None);
+                self.asked(s);
                 Ok(Flow::Again)
             }
             Ok(Offered::Theirs(lines)) => {

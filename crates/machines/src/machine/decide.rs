@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::conditions::State;
 
 use super::snapshot::{Snapshot, Whose, Wish};
+pub use super::thought::{Questions, Says, Thought};
 use crate::admit;
 use crate::facts::ClaimFacts;
 use crate::node::{self, Found, NodeFacts, Sight};
@@ -19,10 +20,8 @@ use crate::node::{self, Found, NodeFacts, Sight};
 /// One effect, or a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Stores the finalizer.
+    /// Stores the finalizer and which claim the machine has or is going to have, as far as they are not there.
     Secure,
-    /// Stores on the machine which claim it is going to have.
-    Note,
     /// Makes the claim.
     Claim {
         /// What it asks for.
@@ -75,84 +74,6 @@ pub enum Step {
         /// When.
         until: Option<Timestamp>,
     },
-}
-
-/// What one condition says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Says {
-    /// Whether it holds.
-    pub state: State,
-    /// Why, in one word.
-    pub reason: &'static str,
-    /// Why, for people.
-    pub message: String,
-}
-
-impl Says {
-    /// It holds.
-    #[must_use]
-    pub fn yes(reason: Reason, message: impl Into<String>) -> Option<Self> {
-        Some(Self { state: State::True, reason: reason.as_str(), message: message.into() })
-    }
-
-    /// It does not hold.
-    #[must_use]
-    pub fn no(reason: Reason, message: impl Into<String>) -> Option<Self> {
-        Some(Self { state: State::False, reason: reason.as_str(), message: message.into() })
-    }
-}
-
-/// What came of thinking.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Thought {
-    /// What to do.
-    pub steps: Vec<Step>,
-    /// Whether the machine is none of our business.
-    pub silent: bool,
-    /// Why it is paused.
-    pub paused: Option<String>,
-    /// What a deletion waits for.
-    pub leaving: Option<String>,
-    /// What is wrong with the spec.
-    pub invalid: Option<String>,
-    /// Whether the claim has a host.
-    pub associated: Option<Says>,
-    /// Whether the data is rendered; none where no data is wanted.
-    pub data: Option<Says>,
-    /// Whether the claim has what the machine asks for.
-    pub synchronized: Option<Says>,
-    /// Whether what the machine asks for runs.
-    pub provisioned: Option<Says>,
-    /// Whether the Node was found.
-    pub node: Option<Says>,
-    /// Whether the machine has everything Cluster API asks for.
-    pub done: bool,
-}
-
-impl Thought {
-    fn doing(mut self, step: Step) -> Self {
-        self.steps.push(step);
-        self
-    }
-
-    fn waiting(self) -> Self {
-        self.doing(Step::Wait { until: None })
-    }
-
-    /// Whether anything is about to be changed.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.steps.iter().any(|step| !matches!(step, Step::Wait { .. }))
-    }
-}
-
-/// What has to be asked before a decision can be made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Questions {
-    /// The reuse group.
-    pub reuse: bool,
-    /// The Nodes of the workload cluster.
-    pub nodes: bool,
 }
 
 /// Says what the next decision depends on beyond the indexes.
@@ -353,13 +274,14 @@ fn settle(s: &Snapshot) -> Thought {
         return thought.doing(Step::Adopt);
     }
     if !s.is_noted() {
-        return thought.doing(Step::Note);
+        return thought.doing(Step::Secure);
     }
     let associated = mirror(claim, ASSOCIATED);
     let is_bound = associated.state == State::True;
     thought.associated = Some(associated);
     if !is_bound {
-        return thought.waiting();
+        let looked_at = find(&claim.status.conditions, ASSOCIATED).is_some();
+        return if looked_at { thought.waiting() } else { thought.patiently(s) };
     }
     let wish = match wish(s, claim, &mut thought) {
         Ok(wish) => wish,
@@ -374,12 +296,19 @@ fn settle(s: &Snapshot) -> Thought {
     // What the claim says of an earlier wish is no news about this one.
     let is_old = current.is_some_and(|generation| generation < claim.generation) && !s.machine.was_provisioned();
     let is_up = provisioned.state == State::True && !is_old;
+    let under_way = is_old || is_under_way(provisioned.reason);
     thought.provisioned = Some(provisioned);
     if !is_up {
         thought.node = Says::no(Reason::WaitingForProvisioning, "The claim is not provisioned yet.");
-        return thought.waiting();
+        return if under_way { thought.patiently(s) } else { thought.waiting() };
     }
     follow(s, claim, thought)
+}
+
+/// Whether a claim is not provisioned for no other reason than that it takes its time.
+fn is_under_way(reason: &str) -> bool {
+    let reasons = [claims::Reason::NotProvisioned.as_str(), claims::Reason::Provisioning.as_str()];
+    reasons.contains(&reason) || reason == Reason::WaitingForHostClaim.as_str()
 }
 
 fn claim_anew(s: &Snapshot, mut thought: Thought) -> Thought {
@@ -389,11 +318,8 @@ fn claim_anew(s: &Snapshot, mut thought: Thought) -> Thought {
         return thought.waiting();
     }
     thought.associated = Says::no(Reason::WaitingForHostClaim, "The claim is being made.");
-    if !s.machine.has_finalizer() {
-        return thought.doing(Step::Secure);
-    }
-    if !s.is_noted() {
-        return thought.doing(Step::Note);
+    if !s.is_secured() {
+        thought = thought.doing(Step::Secure);
     }
     thought.doing(Step::Claim { spec: Box::new(reservation(s)) })
 }
@@ -432,10 +358,12 @@ fn wish(s: &Snapshot, claim: &ClaimFacts, thought: &mut Thought) -> Result<Wish,
                 return Err(wait);
             }
             _ => {
-                thought.data = match &asked_by_us.error {
-                    Some(error) => failed(error),
-                    None => waiting("The data is not rendered yet."),
+                let Some(error) = &asked_by_us.error else {
+                    thought.data = waiting("The data is not rendered yet.");
+                    thought.untold = s.moment();
+                    return Err(Box::new(Step::Wait { until: thought.untold }));
                 };
+                thought.data = failed(error);
                 return Err(wait);
             }
         }

@@ -80,6 +80,7 @@ fn begun() -> Snapshot {
         nodes: Sight::NotAsked,
         patience: node::POLL,
         refused: None,
+        asked: None,
     }
 }
 
@@ -240,9 +241,12 @@ fn what_is_made_for_a_machine_is_told_everything_from_the_start() {
 #[test]
 fn finalizer_and_intent_are_stored_before_the_claim_is_made() {
     let mut s = begun();
-    assert_eq!(plan(&s), [Step::Secure]);
-    change(&mut s, |machine| machine.finalizers = vec![MACHINE_FINALIZER.to_owned()]);
-    assert_eq!(plan(&s), [Step::Note]);
+    for _ in 0..2 {
+        assert!(matches!(plan(&s).as_slice(), [Step::Secure, Step::Claim { .. }]));
+        let hasty: Vec<Step> = plan(&s).into_iter().skip(1).collect();
+        assert!(guard(&s, &hasty).is_err(), "no claim before both are stored");
+        change(&mut s, |machine| machine.finalizers = vec![MACHINE_FINALIZER.to_owned()]);
+    }
     let mut s = secured();
     assert_eq!(questions(&s), Questions { reuse: true, nodes: false });
     s.reuse = Some(Some("md-workers".to_owned()));
@@ -285,6 +289,44 @@ fn the_machine_repeats_what_its_claim_says_of_a_host() {
     with_claim(&mut s, waiting);
     let says = think(&s).associated.unwrap();
     assert_eq!((says.reason, says.message.as_str()), ("NotReady", "NeverHeardOf: NeverHeardOf it is."));
+}
+
+#[test]
+fn nobody_is_told_at_once_that_a_machine_waits_for_what_it_has_just_asked_for() {
+    let mut new = secured();
+    let unseen = ClaimFacts { status: HostClaimStatus::default(), ..claim(&new) };
+    with_claim(&mut new, unseen);
+    let mut filled = running();
+    let mut deploying = (*filled.claim.clone().unwrap().0).clone();
+    deploying.status.conditions[1] = condition("Provisioned", "False", "Provisioning");
+    with_claim(&mut filled, deploying.clone());
+    change(&mut filled, |machine| machine.spec.provider_id = None);
+    let mut rendering = bound();
+    change(&mut rendering, |machine| {
+        machine.spec.data_template = Some(NamedRef { name: "t".to_owned(), namespace: None })
+    });
+    rendering.data_claim = Some(Arc::new(DataClaimFacts { owners: ours(), ..DataClaimFacts::default() }));
+    for s in [&new, &filled, &rendering] {
+        assert_eq!(think(s).untold, None, "what another process asked for is told of at once");
+        let asked = |ago: u64| {
+            let asked = now().saturating_sub(Duration::from_secs(ago)).ok();
+            Snapshot { asked, ..s.clone() }
+        };
+        let until = now().saturating_add(Duration::from_secs(12)).ok();
+        assert_eq!((think(&asked(3)).untold, plan(&asked(3))), (until, vec![Step::Wait { until }]));
+        assert_eq!((think(&asked(15)).untold, wait(&plan(&asked(15)))), (None, true));
+    }
+    // What keeps a claim from a host, or its host from being deployed, is told whenever it is known.
+    let mut stuck = new.clone();
+    let mut hostless = claim(&stuck);
+    hostless.status.conditions[0] = condition("Associated", "False", "NoBareMetalHost");
+    with_claim(&mut stuck, hostless);
+    let mut failing = filled.clone();
+    deploying.status.conditions[1] = condition("Provisioned", "False", "HostError");
+    with_claim(&mut failing, deploying);
+    for s in [stuck, failing] {
+        assert_eq!(think(&Snapshot { asked: Some(now()), ..s }).untold, None);
+    }
 }
 
 #[test]

@@ -23,17 +23,20 @@ pub fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
     must(s.kind.is_some(), "a machine that takes its host directly is not touched")?;
     let going = machine.deleting && s.is_moved();
     must(s.paused().is_none() || going, "nothing is done while the machine is paused")?;
+    // What an earlier step of the same plan stores is there: a plan ends where one of its steps fails.
+    let mut stored = false;
     for step in plan {
         let gives_back = matches!(
             step,
             Step::Regroup { .. } | Step::Release | Step::ReleaseData | Step::Conclude | Step::Wait { .. }
         );
         must(machine.deleting == gives_back || matches!(step, Step::Wait { .. }), "only what goes gives back")?;
-        let secured = matches!(step, Step::Secure | Step::Wait { .. }) || machine.has_finalizer();
+        let secured = stored || matches!(step, Step::Secure | Step::Wait { .. }) || machine.has_finalizer();
         must(secured, "the finalizer is stored before anything else is done")?;
         match step {
             Step::Claim { spec } => {
-                must(claimed.is_none() && s.is_noted(), "a claim is made once, and the machine says so before")?;
+                let noted = stored || s.is_noted();
+                must(claimed.is_none() && noted, "a claim is made once, and the machine says so before")?;
                 must(!machine.was_provisioned(), "a machine that ran gets no second host")?;
                 let reserves = spec.image.is_none() && !spec.wants_power();
                 must(reserves || spec.kind != BAREMETAL, "a new claim on a host only reserves it")?;
@@ -56,7 +59,8 @@ pub fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
                 let empty = s.own_claim().is_none() && s.own_data_claim().is_none();
                 must(empty || going, "a machine goes when nothing of it is left")?;
             }
-            Step::Secure | Step::Note | Step::Wait { .. } => {}
+            Step::Secure => stored = true,
+            Step::Wait { .. } => {}
         }
         match step {
             Step::Publish { .. } => {

@@ -8,4 +8,5 @@ mod observe;
 pub mod room;
 pub mod snapshot;
 pub mod status;
+pub mod thought;
 pub mod wake;

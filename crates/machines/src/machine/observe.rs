@@ -74,6 +74,7 @@ impl Keeper {
             Some(name) => at(&world.secrets, &named(name))?.is_some(),
             None => false,
         };
+        let memory = self.memory(key);
         let mut snapshot = Snapshot {
             key: key.clone(),
             target: Target { kind: world.machines.kind(), key: key.clone(), uid: machine.uid.clone() },
@@ -92,7 +93,8 @@ impl Keeper {
             reuse: None,
             nodes: Sight::NotAsked,
             patience: node::POLL,
-            refused: self.memory(key).refused,
+            refused: memory.refused,
+            asked: memory.asked,
         };
         let Questions { reuse, nodes } = decide::questions(&snapshot);
         if reuse {

@@ -14,7 +14,8 @@ use kit::doors::Clients;
 use kit::events::Events;
 use kit::feed::Version;
 use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
-use kit::write::{self, Writer};
+use kit::teller::Teller;
+use kit::write::{self, Target, Writer};
 use tokio::time::Instant;
 
 use super::decide::{self, Says, Step, Thought};
@@ -113,6 +114,8 @@ pub(super) struct Memory {
     pub(super) node: Option<String>,
     /// Since when its Node is looked for.
     pub(super) looked: Option<Instant>,
+    /// When something was last asked for that the machine waits for.
+    pub(super) asked: Option<Timestamp>,
 }
 
 /// The room.
@@ -122,14 +125,14 @@ pub struct Keeper {
     pub(super) ways: Ways,
     pub(super) sights: Sights,
     pub(super) writer: Writer,
-    pub(super) events: Events,
+    pub(super) events: Teller,
     memories: Mutex<BTreeMap<ObjectKey, Memory>>,
 }
 
 impl Keeper {
     /// A room over these indexes, with ways into workload clusters and a clock for what is seen there.
     #[must_use]
-    pub fn new(world: World, config: Arc<Config>, clients: Arc<Clients>, by: (Writer, Events), clock: Clock) -> Self {
+    pub fn new(world: World, config: Arc<Config>, clients: Arc<Clients>, by: (Writer, Teller), clock: Clock) -> Self {
         let (writer, events) = by;
         let ways = Ways::new(world.secrets.clone(), writer.client().clone(), clients);
         Self { world, config, ways, sights: Sights::new(clock), writer, events, memories: Mutex::default() }
@@ -180,7 +183,8 @@ impl Room for Keeper {
         let mut thought = decide::think(&now);
         // What is about to change is told once it has changed.
         let gone = thought.steps.contains(&Step::Conclude) || (s.machine.deleting && !s.machine.has_finalizer());
-        if thought.silent || gone || (trouble.is_none() && thought.is_busy()) {
+        let untold = thought.is_busy() || thought.untold.is_some();
+        if thought.silent || gone || (trouble.is_none() && untold) {
             return None;
         }
         if let Some(Trouble::Failed(error)) = trouble {
@@ -213,6 +217,10 @@ impl Room for Keeper {
         let told = worth.iter().find(|reason| reason.as_str() == transition.reason);
         let summed = transition.type_ == api::reasons::READY && transition.reason != Reason::InvalidSpec.as_str();
         told.filter(|_| !summed).map(|reason| Notice { reason: reason.as_str(), warning: true })
+    }
+
+    async fn say(&self, _: &Events, target: &Target, notice: Notice, message: &str) {
+        self.events.say(target, notice.warning, notice.reason, message).await;
     }
 
     fn wrote(&self, key: &ObjectKey, version: &Version) {

@@ -94,7 +94,13 @@ pub struct Snapshot {
     pub patience: Duration,
     /// What the claim could not be given.
     pub refused: Option<Refused>,
+    /// When this process last asked for something that the machine waits for.
+    pub asked: Option<Timestamp>,
 }
+
+/// So long nobody is told that a machine waits for what it has just asked for. Mostly that is there by then, and each word
+/// about it would be a write. Longer than the claim itself says nothing, so that the machine has something to repeat.
+pub const MOMENT: Duration = Duration::from_secs(15);
 
 impl Snapshot {
     /// The namespace of the machine and of everything it uses.
@@ -168,6 +174,19 @@ impl Snapshot {
     #[must_use]
     pub fn is_noted(&self) -> bool {
         self.machine.annotations.get(HOST_CLAIM_ANNOTATION) == Some(&self.key.to_string())
+    }
+
+    /// Whether the machine is held, and says which claim it has: what is made for it is given back whatever happens.
+    #[must_use]
+    pub fn is_secured(&self) -> bool {
+        self.machine.has_finalizer() && self.is_noted()
+    }
+
+    /// Until when nobody is told that the machine waits for what it asked for; none once that has lasted.
+    #[must_use]
+    pub fn moment(&self) -> Option<Timestamp> {
+        let until = self.asked?.saturating_add(MOMENT).ok()?;
+        (until > self.now).then_some(until)
     }
 
     /// The provider id: what the kind of the claim gives, else one made of names.

@@ -12,3 +12,4 @@ mod play;
 mod real;
 mod site;
 mod sweeps;
+mod thrift;

@@ -15,10 +15,10 @@ use sim::server::Server;
 use crate::site::*;
 
 pub const HOSTS: &str = "baremetalhosts.metal3.io";
-const INFRA: &str = "infra";
+pub const INFRA: &str = "infra";
 
-/// Starts both rooms, the hosts of a namespace, and whatever boots on them.
-pub fn start(server: &Server, site: &Site, infra: &'static str) -> Arc<Machines> {
+/// Starts both rooms and the hosts of a namespace.
+pub fn rooms(server: &Server, site: &Site, infra: &'static str) -> Arc<Machines> {
     // Beside its host a claim's own Secrets are used, which the operator labels itself.
     let settings = Settings { labelled_only: infra != NS, ..Settings::default() };
     let simulator = Simulator::with_clock(server.client("operator").kube(), settings, server.clock());
@@ -30,6 +30,12 @@ pub fn start(server: &Server, site: &Site, infra: &'static str) -> Arc<Machines>
     claims::mount(&manager, claims::config::Config::default()).unwrap();
     machines::mount(&manager, Config::default(), site.doors()).unwrap();
     tokio::spawn(async move { manager.run().await.unwrap() });
+    machines
+}
+
+/// Starts both rooms, the hosts of a namespace, and whatever boots on them.
+pub fn start(server: &Server, site: &Site, infra: &'static str) -> Arc<Machines> {
+    let machines = rooms(server, site, infra);
     let (server, inside) = (server.clone(), site.inside.clone());
     tokio::spawn(async move {
         loop {
@@ -55,6 +61,11 @@ pub fn start(server: &Server, site: &Site, infra: &'static str) -> Arc<Machines>
 }
 
 fn site() -> (Server, Site) {
+    site_of(["h1", "h2", "h3"].map(|name| seed::host(INFRA, name, &json!({"size": "large"}))).to_vec())
+}
+
+/// A site with these hosts, which are inspected and free.
+pub fn site_of(hosts: Vec<Value>) -> (Server, Site) {
     let server = Server::new(1);
     let site = Site::new(&server.clock(), None);
     for definition in sim::metal::kinds::definitions() {
@@ -63,8 +74,7 @@ fn site() -> (Server, Site) {
     define(&server);
     prepare(&server);
     server.namespace(INFRA);
-    for name in ["h1", "h2", "h3"] {
-        let host = seed::host(INFRA, name, &json!({"size": "large"}));
+    for host in hosts {
         server.put(seed::settled(&host, (server.clock())())).unwrap();
     }
     server
