@@ -15,6 +15,9 @@ use crate::proc::{self, Memory};
 use crate::scenario::Shape;
 use crate::server::Server;
 
+/// How long the end of a run may take: W once more, and its documents.
+const CLOSING: Duration = Duration::from_secs(300);
+
 /// Flags that every scenario has.
 #[derive(Debug, Args)]
 pub struct Common {
@@ -39,7 +42,7 @@ pub struct Common {
     /// How long any one thing is waited for before the run is given up, in seconds.
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(5..=86_400))]
     pub wait_seconds: u64,
-    /// The whole run is given up after this long, in seconds.
+    /// No part goes on after this long, in seconds; what was measured by then is printed.
     #[arg(long, default_value_t = 3600, value_parser = clap::value_parser!(u64).range(10..=86_400))]
     pub time_limit_seconds: u64,
     /// Where servers keep their data while they run; removed at the end.
@@ -54,9 +57,14 @@ pub struct Common {
 }
 
 impl Common {
-    /// The most that the whole run may take.
-    pub fn limit(&self) -> Duration {
+    /// The most that all parts together may take.
+    fn limit(&self) -> Duration {
         Duration::from_secs(self.time_limit_seconds)
+    }
+
+    /// The most that the whole run may take: its parts, and W once more.
+    pub fn end(&self) -> Duration {
+        self.limit() + CLOSING
     }
 }
 
@@ -155,6 +163,28 @@ impl<'a> Stage<'a> {
         Ok(Subject { process, ready_ms, metrics })
     }
 
+    /// Runs one part within what is left of the time. What goes wrong in it stands in the document under its name; what
+    /// other parts measured is not lost with it.
+    pub async fn part<T>(
+        &self,
+        name: &str,
+        wrong: &mut Vec<String>,
+        work: impl Future<Output = Result<(T, Vec<String>)>>,
+    ) -> Option<T> {
+        let left = self.args.limit().saturating_sub(self.began.elapsed());
+        match bounded(left, work).await {
+            Ok((figures, problems)) => {
+                wrong.extend(problems.into_iter().map(|problem| format!("{name}: {problem}")));
+                Some(figures)
+            }
+            Err(error) => {
+                self.say(&format!("{name}: {error:#}"));
+                wrong.push(format!("{name}: {error:#}"));
+                None
+            }
+        }
+    }
+
     /// Memory after the silence.
     pub async fn memory(&self, subject: &Subject) -> Result<Memory> {
         tokio::time::sleep(Duration::from_secs(self.args.silence_seconds)).await;
@@ -231,9 +261,10 @@ pub fn port(address: &str) -> Result<u16> {
 
 /// Runs something within its time; what it has started ends with it.
 pub async fn bounded<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let seconds = limit.as_secs();
     tokio::time::timeout(limit, work)
         .await
-        .unwrap_or_else(|_| bail!("given up after {limit:?}; --time-limit-seconds allows more"))
+        .unwrap_or_else(|_| bail!("given up after {seconds} s; --time-limit-seconds allows more"))
 }
 
 /// Removes a directory of the run early, because disks are small.
@@ -249,6 +280,27 @@ mod tests {
     fn samples_of_one_name_are_added_and_longer_names_left_out() {
         let text = "# TYPE a counter\na_total{x=\"1 2\"} 2\na_total{x=\"3\"} 3.5\na_total_more 9\nb_sum 4\n";
         assert_eq!((sum(text, "a_total"), sum(text, "b_sum"), sum(text, "c")), (5.5, 4.0, 0.0));
+    }
+
+    #[derive(clap::Parser)]
+    struct Flags {
+        #[command(flatten)]
+        common: Common,
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_part_that_fails_or_takes_too_long_costs_no_other_part() {
+        let flags = <Flags as clap::Parser>::parse_from(["bench", "--time-limit-seconds", "60"]);
+        let work = tempfile::tempdir().unwrap();
+        let stage = Stage { args: &flags.common, load: (0.0, false), began: Instant::now(), work };
+        let mut wrong = Vec::new();
+        let good = stage.part("good", &mut wrong, async { Ok((1, vec!["one was lost".to_owned()])) }).await;
+        let bad = stage.part::<u8>("bad", &mut wrong, async { bail!("no server") }).await;
+        let slow = stage.part::<u8>("slow", &mut wrong, std::future::pending()).await;
+        assert_eq!((good, bad, slow), (Some(1), None, None));
+        assert_eq!(wrong.first().map(String::as_str), Some("good: one was lost"));
+        assert_eq!(wrong.get(1).map(String::as_str), Some("bad: no server"));
+        assert!(wrong.get(2).is_some_and(|told| told.starts_with("slow: given up after ")), "{wrong:?}");
     }
 
     #[test]

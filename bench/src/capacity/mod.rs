@@ -59,7 +59,7 @@ const IN_FLIGHT: usize = 64;
 
 /// Runs the scenario; the exit code.
 pub async fn main(args: &Capacity) -> Result<u8> {
-    let document = stage::bounded(args.common.limit(), Box::pin(run(args))).await?;
+    let document = stage::bounded(args.common.end(), Box::pin(run(args))).await?;
     document.publish(&args.common)
 }
 
@@ -70,16 +70,14 @@ async fn run(args: &Capacity) -> Result<Document<Figures>> {
     let (mut figures, mut wrong) =
         (Figures { types: args.types, pages: world::pages(), ..Figures::default() }, Vec::new());
     for size in &args.sizes {
-        let done = Box::pin(annotate(&stage, &definitions, &types, *size, &before)).await;
-        let (annotated, problems) = done.with_context(|| format!("{size} groups"))?;
-        figures.annotate.insert(*size, annotated);
-        wrong.extend(problems.into_iter().map(|problem| format!("{size} groups: {problem}")));
+        let annotate = Box::pin(annotate(&stage, &definitions, &types, *size, &before));
+        if let Some(annotated) = stage.part(&format!("{size} groups"), &mut wrong, annotate).await {
+            figures.annotate.insert(*size, annotated);
+        }
     }
     if args.paced + args.late > 0 {
-        let (paced, late, problems) =
-            Box::pin(paced(&stage, &definitions, &types, args)).await.context("a steady rate")?;
-        (figures.paced, figures.late) = (paced, late);
-        wrong.extend(problems.into_iter().map(|problem| format!("steady rate: {problem}")));
+        let paced = Box::pin(paced(&stage, &definitions, &types, args));
+        (figures.paced, figures.late) = stage.part("a steady rate", &mut wrong, paced).await.unwrap_or_default();
     }
     let after = stage.ceiling(&definitions, &world::Shapes).await?;
     Ok(Document::new(&stage, vec![before, after], figures, wrong))
@@ -216,7 +214,7 @@ async fn paced(
     definitions: &[Value],
     types: &[InstanceType],
     args: &Capacity,
-) -> Result<(Option<Paced>, Option<Late>, Vec<String>)> {
+) -> Result<((Option<Paced>, Option<Late>), Vec<String>)> {
     let (dir, ec2) = (stage.path("paced"), cloud::start().await?);
     let server = Server::start(&dir).await?;
     let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-driver").await?;
@@ -258,5 +256,5 @@ async fn paced(
     server.stop().await?;
     ec2.stop();
     stage::clear(&dir)?;
-    Ok((figures.0, figures.1, wrong))
+    Ok((figures, wrong))
 }

@@ -65,7 +65,7 @@ const IN_FLIGHT: usize = 64;
 
 /// Runs the scenario; the exit code.
 pub async fn main(args: &Claims) -> Result<u8> {
-    let document = stage::bounded(args.common.limit(), Box::pin(run(args))).await?;
+    let document = stage::bounded(args.common.end(), Box::pin(run(args))).await?;
     document.publish(&args.common)
 }
 
@@ -75,20 +75,18 @@ async fn run(args: &Claims) -> Result<Document<Figures>> {
     let before = stage.ceiling(&definitions, &world::Shapes).await?;
     let (mut figures, mut wrong) = (Figures::default(), Vec::new());
     for size in &args.sizes {
-        let (bind, problems) =
-            Box::pin(bind(&stage, &definitions, *size, &before)).await.with_context(|| format!("{size} claims"))?;
-        figures.bind.insert(*size, bind);
-        wrong.extend(problems.into_iter().map(|problem| format!("{size} claims: {problem}")));
+        let bind = Box::pin(bind(&stage, &definitions, *size, &before));
+        if let Some(bind) = stage.part(&format!("{size} claims"), &mut wrong, bind).await {
+            figures.bind.insert(*size, bind);
+        }
     }
     if args.waiting > 0 {
-        let (churn, problems) = Box::pin(churn(&stage, &definitions, args)).await.context("hosts that change hands")?;
-        figures.churn = Some(churn);
-        wrong.extend(problems.into_iter().map(|problem| format!("changing hands: {problem}")));
+        let churn = Box::pin(churn(&stage, &definitions, args));
+        figures.churn = stage.part("hosts that change hands", &mut wrong, churn).await;
     }
     if args.flood > 0 {
-        let (flood, problems) = Box::pin(flood(&stage, &definitions, args)).await.context("the flood")?;
-        figures.flood = Some(flood);
-        wrong.extend(problems.into_iter().map(|problem| format!("flood: {problem}")));
+        let flood = Box::pin(flood(&stage, &definitions, args));
+        figures.flood = stage.part("the flood", &mut wrong, flood).await;
     }
     let after = stage.ceiling(&definitions, &world::Shapes).await?;
     Ok(Document::new(&stage, vec![before, after], figures, wrong))

@@ -58,7 +58,7 @@ const SHOWN: [&str; 2] = ["/status/dedicatedHost/id", "/spec/instanceID"];
 
 /// Runs the scenario; the exit code.
 pub async fn main(args: &Hosts) -> Result<u8> {
-    let document = stage::bounded(args.common.limit(), Box::pin(run(args))).await?;
+    let document = stage::bounded(args.common.end(), Box::pin(run(args))).await?;
     document.publish(&args.common)
 }
 
@@ -72,9 +72,9 @@ async fn run(args: &Hosts) -> Result<Document<Figures>> {
     for size in &args.sizes {
         let leg =
             Leg { stage: &stage, definitions: &definitions, count: *size, flags: &flags, buckets: Buckets::PUBLISHED };
-        let (life, problems) = Box::pin(leg.run()).await.with_context(|| format!("{size} machines"))?;
-        figures.published.insert(*size, life);
-        wrong.extend(problems.into_iter().map(|problem| format!("{size} machines: {problem}")));
+        if let Some(life) = stage.part(&format!("{size} machines"), &mut wrong, Box::pin(leg.run())).await {
+            figures.published.insert(*size, life);
+        }
     }
     if args.shipped > 0 {
         let leg = Leg {
@@ -84,9 +84,9 @@ async fn run(args: &Hosts) -> Result<Document<Figures>> {
             flags: &[],
             buckets: Buckets::SHIPPED,
         };
-        let (life, problems) = Box::pin(leg.run()).await.context("the limits as they are shipped")?;
-        figures.shipped.insert(args.shipped, life);
-        wrong.extend(problems.into_iter().map(|problem| format!("shipped limits: {problem}")));
+        if let Some(life) = stage.part("the limits as they are shipped", &mut wrong, Box::pin(leg.run())).await {
+            figures.shipped.insert(args.shipped, life);
+        }
     }
     let after = stage.ceiling(&definitions, &plain).await?;
     Ok(Document::new(&stage, vec![before, after], figures, wrong))

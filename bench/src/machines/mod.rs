@@ -52,7 +52,7 @@ const IN_FLIGHT: usize = 64;
 
 /// Runs the scenario; the exit code.
 pub async fn main(args: &Machines) -> Result<u8> {
-    let document = stage::bounded(args.common.limit(), Box::pin(run(args))).await?;
+    let document = stage::bounded(args.common.end(), Box::pin(run(args))).await?;
     document.publish(&args.common)
 }
 

@@ -67,7 +67,7 @@ const SILENCE: Duration = Duration::from_secs(7);
 
 /// Runs the scenario; the exit code.
 pub async fn main(args: &Vip) -> Result<u8> {
-    let document = stage::bounded(args.common.limit(), Box::pin(run(args))).await?;
+    let document = stage::bounded(args.common.end(), Box::pin(run(args))).await?;
     document.publish(&args.common)
 }
 
