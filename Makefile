@@ -1,5 +1,6 @@
 # Everything a newcomer or CI needs. `make` alone lists the targets.
-# Needed on the machine: Rust 1.95 and, for the local control plane, Go 1.26. Nothing is installed outside of target/.
+# Needed on the machine: Rust 1.95 and, for the local control plane, Go 1.26. Python 3.10 with venv is used where it is there.
+# Nothing is installed outside of target/.
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Where `make sandbox` keeps its files, and which real managers it starts.
@@ -50,6 +51,7 @@ checks:
 	@$(STEP) "build" cargo test --locked --workspace --no-run --quiet
 	@$(STEP) "helm" hack/chart helm
 	@$(STEP) "tests" env BERTH_REQUIRE_SERVER=1 hack/tests
+	@$(MAKE) --no-print-directory foreign IN_TEST=1
 	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
 	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check
 	@$(STEP) "webhooks are current" $(TARGET)/debug/berth webhooks --check
@@ -96,11 +98,16 @@ ui: ## look at the web view with a headless browser, with screenshots in target/
 	@hack/need cargo python3
 	@hack/ui check
 
-foreign: ## cross our EC2 and CloudStack code with other people's clients and simulators (installs them the first time)
-	@hack/foreign-ec2 simulator
-	@hack/foreign-ec2 client
-	@hack/foreign-cloudstack python
-	@hack/foreign-cloudstack go
+# Under `make test` the build of the tests has made the programs.
+foreign: $(if $(IN_TEST),,bins) ## cross our EC2 and CloudStack code with other people's clients and simulators (installs them the first time)
+	@hack/need cargo go
+	@$(if $(IN_TEST),true,$(STEP) --begin)
+	@$(STEP) "CloudStack and Apache's Go client" hack/foreign-cloudstack go
+	@why=$$(hack/venv) || :; \
+	step() { if [ -z "$$why" ]; then $(STEP) "$$@"; else $(STEP) --skip "$$1" "$$why"; fi; }; \
+	step "CloudStack and cs" hack/foreign-cloudstack python && \
+	step "EC2 and boto3" hack/foreign-ec2 simulator && \
+	step "EC2 and moto" hack/foreign-ec2 client
 
 # The whole workspace with the features that its tests ask for, so that `make test` finds what `make demo` built.
 bins:
