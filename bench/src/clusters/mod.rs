@@ -63,7 +63,7 @@ const IN_FLIGHT: usize = 32;
 
 /// Runs the scenario; the exit code.
 pub async fn main(args: &Clusters) -> Result<u8> {
-    let document = stage::bounded(args.common.limit(), Box::pin(run(args))).await?;
+    let document = stage::bounded(args.common.end(), Box::pin(run(args))).await?;
     document.publish(&args.common)
 }
 
@@ -243,8 +243,9 @@ impl Scene {
         let seconds = span(&self.seen.born, &self.seen.written).unwrap_or_default();
         let each = |value: u64| value as f64 / count as f64;
         // The played control plane stores a kubeconfig and reports once; what is reported on workers comes after the end.
-        let alone = w.seconds((NEEDED.creates + 1) * count, NEEDED.patches * count, (NEEDED.statuses + 1) * count);
-        let own = each(tally.writes - tally.events);
+        let patches = NEEDED.patches * count + NEEDED.shared;
+        let alone = w.seconds((NEEDED.creates + 1) * count, patches, (NEEDED.statuses + 1) * count);
+        let own = tally.writes - tally.events;
         let equal = Equal {
             seconds,
             objects_per_second: (n * objects()) as f64 / seconds.max(f64::EPSILON),
@@ -252,8 +253,8 @@ impl Scene {
             written_ms: percentiles(&ms(&self.seen.born, &self.seen.written)),
             ready_ms: percentiles(&ms(&self.seen.born, &self.seen.ready)),
             calls,
-            writes_per_cluster: own,
-            writes_over_needed: own / NEEDED.own() as f64,
+            writes_per_cluster: each(own),
+            writes_over_needed: own as f64 / NEEDED.own(count) as f64,
             events_per_cluster: each(tally.events),
             conflicts: tally.conflicts,
             requests: tally.by_verb,

@@ -109,25 +109,28 @@ pub struct Again {
     pub calls: usize,
 }
 
-/// Writes that each cluster needs, by kind of request, because they cost the server differently.
+/// Writes that clusters need, by kind of request, because they cost the server differently.
 #[derive(Clone, Copy, Debug)]
 pub struct Needed {
-    /// The cluster itself, which the bench writes; what is generated for it.
+    /// Of each cluster: the cluster itself, which the bench writes; what is generated for it.
     pub creates: u64,
-    /// Of the cluster its finalizer and that its network plugin was installed; of its datacenter and its machine
-    /// configuration that it is an owner.
+    /// Of each cluster: its finalizer, and that its network plugin was installed.
     pub patches: u64,
-    /// Which bundle is used, which is stored before it has an effect; that it is ready comes after the last object.
+    /// Of each cluster: which bundle is used, which is stored before it has an effect; that it is ready comes after the last
+    /// object.
     pub statuses: u64,
+    /// Of all together, when they come at once: that they own their datacenter and their machine configuration.
+    pub shared: u64,
 }
 
 /// Until everything is written.
-pub const NEEDED: Needed = Needed { creates: 10, patches: 4, statuses: 1 };
+pub const NEEDED: Needed = Needed { creates: 10, patches: 2, statuses: 1, shared: 2 };
 
 impl Needed {
-    /// Those of the process under test until a cluster is ready: all but the cluster itself, and that it is ready.
-    pub fn own(self) -> u64 {
-        self.creates - 1 + self.patches + self.statuses + 1
+    /// Those of the process under test until so many clusters are ready: all but the clusters themselves, and that they are
+    /// ready.
+    pub fn own(self, clusters: u64) -> u64 {
+        (self.creates - 1 + self.patches + self.statuses + 1) * clusters + self.shared
     }
 }
 
@@ -276,6 +279,6 @@ mod tests {
     #[test]
     fn what_is_needed_is_the_cluster_and_its_objects() {
         assert_eq!(NEEDED.creates as usize, 1 + objects());
-        assert_eq!(NEEDED.own(), 15);
+        assert_eq!([NEEDED.own(1), NEEDED.own(100)], [15, 1302]);
     }
 }

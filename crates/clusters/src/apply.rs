@@ -5,19 +5,22 @@ use api::own::anywhere::{CloudStackMachineConfig, CloudStackMachineConfigStatus,
 use api::reasons::clusters::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kit::class::chain;
+use kit::feed::Version;
 use kit::kinds::Kind;
 use kit::room::{Flow, Room};
-use kit::write::{self, Created, Target};
+use kit::write::{self, Stored, Target};
 use kube::Api;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::acs::Clouds;
+use crate::bodies::version_of;
 use crate::decide::{Child, Step};
 use crate::facts::World;
 use crate::inside;
 use crate::manifest::word;
 use crate::observe::kind_of;
+use crate::owners::Owned;
 use crate::render::canonical::same;
 use crate::room::{Error, INSIDE, Keeper, read};
 use crate::snapshot::{Objects, Snapshot};
@@ -47,7 +50,7 @@ impl<C: Clouds> Keeper<C> {
                 Ok(Flow::Next)
             }
             Step::Apply { object, paths, drift } => self.write(s, object, &paths, drift).await,
-            Step::Create { object } => self.create(&object).await,
+            Step::Create { object } => self.create(s, &object).await,
             Step::Delete { targets, reason } => self.delete(s, &targets, reason).await,
             Step::Enter { objects, reason, message } => self.enter(s, &objects, reason, &message).await,
             Step::Leave { objects } => {
@@ -102,43 +105,77 @@ impl<C: Clouds> Keeper<C> {
         Ok(Flow::Next)
     }
 
+    /// Names the cluster as an owner of what it refers to, together with everybody who waits for that.
     async fn own(&self, s: &Snapshot, children: &[Child]) -> Result<Flow, Error> {
+        let uid = s.cluster.uid();
         for child in children {
-            let namespace = child.target.key.namespace().unwrap_or_default();
-            let api: Api<DynamicObject> =
-                Api::namespaced_with(self.writer.client().clone(), namespace, &child.target.kind.resource());
-            let found = api.get_metadata_opt(child.target.key.name()).await;
-            let Some(found) = found.map_err(read(|| child.target.to_string()))? else {
-                return Err(Error::Moved(child.target.to_string()));
-            };
-            let mut owners = found.metadata.owner_references.unwrap_or_default();
-            if owners.iter().any(|owner| owner.uid == s.cluster.uid()) {
-                continue;
-            }
-            owners.push(OwnerReference {
+            let target = &child.target;
+            let line = self.owners.line(&target.kind.kind, &target.key);
+            let place = line.enter(OwnerReference {
                 api_version: <Cluster as kube::Resource>::api_version(&()).into_owned(),
                 kind: "Cluster".to_owned(),
                 name: s.key.name().to_owned(),
-                uid: s.cluster.uid().to_owned(),
+                uid: uid.to_owned(),
                 controller: None,
                 block_owner_deletion: None,
             });
-            let at = kit::feed::Version {
-                uid: child.target.uid.clone(),
-                resource_version: found.metadata.resource_version.unwrap_or_default().into(),
+            let mut turn = line.turn.lock().await;
+            if place.is_named() {
+                continue;
+            }
+            // What was written last is newer than what an index shows, unless others have written since.
+            let newest = |wrote: &Owned| {
+                wrote.version.uid == child.owned.version.uid && wrote.version.covers(&child.owned.version)
             };
-            let body = json!({"metadata": {"ownerReferences": owners}});
-            let version = self.writer.merge(&child.target, body, Some(&at)).await?;
-            wrote(&self.world, &child.target, &version);
+            let mut seen = turn.take().filter(newest).unwrap_or_else(|| child.owned.clone());
+            let written = loop {
+                if seen.names(uid) {
+                    break seen;
+                }
+                let waiting = line.all();
+                let owners = waiting.with(&seen.owners);
+                let body = json!({"metadata": {"ownerReferences": owners}});
+                match self.writer.merge(target, body, Some(&seen.version)).await {
+                    Ok(version) => {
+                        waiting.done();
+                        break Owned { version, owners };
+                    }
+                    Err(write::Error::Changed { .. }) => seen = self.owned(target, &seen.version).await?,
+                    Err(error) => return Err(error.into()),
+                }
+            };
+            *turn = Some(written);
         }
         Ok(Flow::Next)
+    }
+
+    /// The owners that the server has, if they are others than were seen at this version.
+    async fn owned(&self, target: &Target, seen: &Version) -> Result<Owned, Error> {
+        let namespace = target.key.namespace().unwrap_or_default();
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.writer.client().clone(), namespace, &target.kind.resource());
+        let found = api.get_metadata_opt(target.key.name()).await.map_err(read(|| target.to_string()))?;
+        let found = found.map(|found| Owned {
+            version: Version {
+                uid: found.metadata.uid.unwrap_or_default().into(),
+                resource_version: found.metadata.resource_version.unwrap_or_default().into(),
+            },
+            owners: found.metadata.owner_references.unwrap_or_default(),
+        });
+        // A write that is refused although nothing has changed would be refused for ever.
+        found
+            .filter(|found| found.version.uid == target.uid && found.version != *seen)
+            .ok_or_else(|| Error::Moved(target.to_string()))
     }
 
     /// Writes a generated object.
     async fn write(&self, s: &Snapshot, object: Value, paths: &[String], drift: bool) -> Result<Flow, Error> {
         let target = target(&object);
-        let version = self.generator.apply(&target, object).await?;
         let name = (target.kind.kind.clone(), target.key.name().to_owned());
+        // Whatever comes of it, it is not what it was.
+        self.bodies.doubt(&s.key, &name);
+        let stored = self.generator.apply_whole(&target, object).await?;
+        let version = version_of(&stored);
         let before = s.generated.as_ref().and_then(|found| found.as_ref().ok()?.stored.get(&name));
         let before = before.map(|stored| word(stored, "/metadata/resourceVersion"));
         if before == Some(&*version.resource_version) {
@@ -146,6 +183,7 @@ impl<C: Clouds> Keeper<C> {
             let message = format!("{target} stays as it is although {} was applied", paths.join(", "));
             return Err(Error::Outside { message, at_least: None });
         }
+        self.bodies.keep(&s.key, name, Some(&stored), self.clock.instant());
         wrote(&self.world, &target, &version);
         let kind = &target.kind.kind;
         tracing::info!(object = %target, cluster = %s.key, paths = paths.join(", "), drift, "applied");
@@ -160,16 +198,19 @@ impl<C: Clouds> Keeper<C> {
     }
 
     /// Makes a template; one of the same name that means the same is it.
-    async fn create(&self, object: &Value) -> Result<Flow, Error> {
+    async fn create(&self, s: &Snapshot, object: &Value) -> Result<Flow, Error> {
         let target = target(object);
-        match self.generator.create(&target.kind, target.key.namespace(), object).await? {
-            Created::New(version) => {
-                wrote(&self.world, &target, &version);
+        let name = (target.kind.kind.clone(), target.key.name().to_owned());
+        self.bodies.doubt(&s.key, &name);
+        match self.generator.create_whole(&target.kind, target.key.namespace(), object).await? {
+            Stored::New(stored) => {
+                self.bodies.keep(&s.key, name, Some(&stored), self.clock.instant());
+                wrote(&self.world, &target, &version_of(&stored));
                 self.metrics.replaced();
                 tracing::info!(object = %target, "made");
                 Ok(Flow::Next)
             }
-            Created::Existing(found) => {
+            Stored::Existing(found) => {
                 let spec = |object: &Value| object.get("spec").cloned().unwrap_or_default();
                 if same(&spec(&found), &spec(object)) { Ok(Flow::Next) } else { Err(Error::Moved(target.to_string())) }
             }
@@ -180,6 +221,7 @@ impl<C: Clouds> Keeper<C> {
     async fn delete(&self, s: &Snapshot, targets: &[Target], reason: Option<Reason>) -> Result<Flow, Error> {
         let mut failed = Vec::new();
         for target in targets {
+            self.bodies.doubt(&s.key, &(target.kind.kind.clone(), target.key.name().to_owned()));
             match self.generator.delete(target, None).await {
                 Ok(()) => {
                     tracing::info!(object = %target, cluster = %s.key, "deleted");
@@ -237,7 +279,7 @@ fn target(object: &Value) -> Target {
 }
 
 /// Lets the index of a kind know of our write.
-fn wrote(world: &World, target: &Target, version: &kit::feed::Version) {
+fn wrote(world: &World, target: &Target, version: &Version) {
     let key = &target.key;
     match target.kind.kind.as_str() {
         "Cluster" if target.kind.group == Kind::of::<api::views::Cluster>().group => world.capi.wrote(key, version),
@@ -247,10 +289,6 @@ fn wrote(world: &World, target: &Target, version: &kit::feed::Version) {
         "CloudStackCluster" => world.provider.wrote(key, version),
         "CloudStackMachineTemplate" => world.templates.wrote(key, version),
         "KubeadmConfigTemplate" => world.configs.wrote(key, version),
-        "CloudStackDatacenterConfig" => world.datacenters.wrote(key, version),
-        "CloudStackMachineConfig" => world.machines.wrote(key, version),
-        "OIDCConfig" => world.oidcs.wrote(key, version),
-        "AWSIamConfig" => world.iams.wrote(key, version),
         _ => {}
     }
 }

@@ -56,13 +56,16 @@ pub fn is_ours(stored: &Value) -> bool {
     !owned_fields(stored).is_empty()
 }
 
+/// Whether an entry of managed fields tells what we applied.
+#[must_use]
+pub fn is_own(entry: &Value) -> bool {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+    text("manager") == FIELD_MANAGER && text("operation") == "Apply" && text("subresource").is_empty()
+}
+
 fn owned_fields(stored: &Value) -> Vec<&Value> {
     let entries = stored.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let ours = |entry: &&Value| {
-        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-        text("manager") == FIELD_MANAGER && text("operation") == "Apply" && text("subresource").is_empty()
-    };
-    entries.into_iter().flatten().filter(ours).filter_map(|entry| entry.get("fieldsV1")).collect()
+    entries.into_iter().flatten().filter(|entry| is_own(entry)).filter_map(|entry| entry.get("fieldsV1")).collect()
 }
 
 /// What is empty equals what is absent.

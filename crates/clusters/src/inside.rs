@@ -50,9 +50,12 @@ fn agent_ready(agent: &Value) -> bool {
 /// # Errors
 /// When the cluster does not say.
 pub async fn look(client: &Client, check: &[Value], known: &[String]) -> Result<Sight, kube::Error> {
-    let agent = fetch(client, "apps/v1", "DaemonSet", AGENT).await?;
-    let operator = fetch(client, "apps/v1", "Deployment", OPERATOR).await?;
-    let settings = fetch(client, "v1", "ConfigMap", SETTINGS).await?;
+    let (agent, operator, settings) = futures::future::try_join3(
+        fetch(client, "apps/v1", "DaemonSet", AGENT),
+        fetch(client, "apps/v1", "Deployment", OPERATOR),
+        fetch(client, "v1", "ConfigMap", SETTINGS),
+    )
+    .await?;
     let mut passed = true;
     let (mut found, mut asked) = (0, 0);
     for object in check {

@@ -5,8 +5,8 @@
 //! changes, and removed with its Cluster. Nodes are replaced when the user's wish asks for it and never otherwise.
 //!
 //! **Inputs.** The kinds of users, bundles and releases, and the objects of Cluster API, all from indexes; secrets by name
-//! in every pass; CloudStack, asked once for all who ask the same; generated objects as the server has them, before
-//! anything is written.
+//! whenever CloudStack is asked, once for all who ask the same; generated objects as the server has them, before anything is
+//! written: [`bodies`] spares those reads whose answer is known.
 //!
 //! **Effects.** Generated objects in one namespace, under the field manager of the controller whose clusters may be taken
 //! over; the network plugin inside of each cluster; the finalizer, one annotation and the status of a Cluster, owners on
@@ -31,6 +31,7 @@
 pub mod acs;
 pub mod admit;
 mod apply;
+pub mod bodies;
 pub mod bundle;
 pub mod change;
 pub mod cni;
@@ -50,6 +51,7 @@ mod manifests;
 pub mod memory;
 pub mod metrics;
 mod observe;
+pub mod owners;
 pub mod phase;
 pub mod plan;
 pub mod probe;
@@ -59,6 +61,7 @@ pub mod room;
 pub mod secrets;
 pub mod snapshot;
 pub mod status;
+mod trials;
 pub mod version;
 pub mod vm;
 mod wake;
@@ -68,17 +71,21 @@ use std::sync::{Arc, Mutex};
 use api::names::clusters::FIELD_MANAGER;
 use kit::doors::{Clients, Doors};
 use kit::events::Events;
-use kit::manager::{self, Manager};
+use kit::manager::{self, Manager, Stage};
 use kit::room::{Driver, Room};
+use kit::teller::Teller;
 use kit::write::Writer;
+use tokio::sync::mpsc;
 
 use crate::acs::{Clouds, Shelf};
+use crate::bodies::{Bodies, Wishes};
 use crate::config::Config;
 use crate::datacenter::Surveyor;
 use crate::facts::World;
-use crate::manifests::Manifests;
+use crate::manifests::{Manifests, Texts};
 use crate::memory::Memories;
 use crate::metrics::ClustersMetrics;
+use crate::owners::Owners;
 use crate::probe::Probe;
 use crate::room::Keeper;
 
@@ -105,23 +112,32 @@ pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Res
     let metrics = ClustersMetrics::register(manager.metrics(), &world);
     let shelf = Shelf::new(ways.clouds, clock.clone());
     let manifests = Manifests::default();
+    let memories = Arc::new(Memories::default());
+    let (trials, asked) = mpsc::unbounded_channel();
     let name = Keeper::<C>::NAME;
     let events = |name: &'static str| Events::new(client.clone(), name, Some(manager.instance().to_owned()));
+    let (told, sending) = Teller::new(events(name));
+    manager.spawn(Stage::Decide, "clusters events", |stop| sending.run(stop));
     let keeper = Keeper {
         world: world.clone(),
         config: Arc::clone(&config),
         shelf: Arc::clone(&shelf),
         clients: Clients::new(ways.doors),
-        probe: ways.probe,
+        trials,
         writer: Writer::new(client.clone(), name),
         generator: Writer::with_manager(client.clone(), name, FIELD_MANAGER),
-        events: events(name),
+        events: told,
         clock: clock.clone(),
         metrics,
-        memories: Memories::default(),
+        memories: Arc::clone(&memories),
+        bodies: Bodies::default(),
+        wishes: Wishes::default(),
+        owners: Owners::default(),
         manifests: manifests.clone(),
+        texts: Texts::default(),
     };
     let keeper = Driver::new(manager, keeper);
+    trials::follow(manager, asked, ways.probe, memories, keeper.work());
     let name = Surveyor::<C>::NAME;
     let surveyor = Surveyor {
         world: world.clone(),

@@ -14,12 +14,45 @@ use kit::lone;
 use kit::manager::{Manager, Stage};
 use kit::queue::{Priority, Work};
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::facts::{ClusterFacts, World};
 
 /// Clusters that come together are thought about together.
 const TOGETHER: Duration = Duration::from_secs(1);
+
+/// What stands in a manifest is believed for this long, unless it is seen to change.
+const TEXT: Duration = Duration::from_secs(5);
+
+/// What stands in a ConfigMap.
+pub(crate) type Text = Arc<BTreeMap<String, String>>;
+
+/// What lately stood in manifests: clusters that come together read it once for all.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    all: Mutex<BTreeMap<ObjectKey, (u64, Text, Instant)>>,
+}
+
+impl Texts {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, (u64, Text, Instant)>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What stands in a manifest that has changed so often, if that was read a moment ago.
+    pub(crate) fn known(&self, map: &ObjectKey, changes: u64, now: Instant) -> Option<Text> {
+        let all = self.lock();
+        let (seen, text, at) = all.get(map)?;
+        (*seen == changes && now.saturating_duration_since(*at) < TEXT).then(|| Arc::clone(text))
+    }
+
+    /// It was read at `now`; what counts no longer is not kept.
+    pub(crate) fn keep(&self, map: &ObjectKey, changes: u64, text: Text, now: Instant) {
+        let mut all = self.lock();
+        all.retain(|_, (_, _, at)| now.saturating_duration_since(*at) < TEXT);
+        all.insert(map.clone(), (changes, text, now));
+    }
+}
 
 /// How often manifests have changed; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -140,6 +173,19 @@ mod tests {
         assert_eq!(found("1.30").as_deref(), Some("eksa-system/a"));
         assert_eq!(found("1.31").as_deref(), Some("n/b"));
         assert_eq!([found("1.32"), found("1.33"), found("1.34")], [None, None, None]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_stands_in_a_manifest_is_believed_for_a_moment_and_until_it_changes() {
+        let (texts, key) = (Texts::default(), |name: &str| ObjectKey::namespaced("n", name));
+        let now = kit::clock::Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), 1).instant();
+        let text = Text::default();
+        texts.keep(&key("a"), 1, Arc::clone(&text), now);
+        assert_eq!(texts.known(&key("a"), 1, now + TEXT / 2), Some(text));
+        let others = [(key("a"), 2, now), (key("b"), 1, now), (key("a"), 1, now + TEXT)];
+        assert!(others.iter().all(|(map, changes, now)| texts.known(map, *changes, *now).is_none()));
+        texts.keep(&key("b"), 1, Text::default(), now + TEXT);
+        assert_eq!(texts.lock().len(), 1);
     }
 
     #[test]

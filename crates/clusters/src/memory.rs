@@ -8,22 +8,53 @@ use api::key::ObjectKey;
 use kit::feed::Version;
 use tokio::time::Instant;
 
+use crate::bodies::is_lately;
 use crate::phase::Phase;
+use crate::snapshot::Checks;
 
 /// Sentences that are remembered of one cluster.
 const TOLD: usize = 64;
-/// An endpoint that was found free is believed to be for this long: the few passes until the cluster is made.
-const FREE: Duration = Duration::from_secs(30);
+/// An endpoint that was found free is believed to be for this long, and so are machine configurations that can be used: the
+/// few passes until the cluster is made.
+const FOUND: Duration = Duration::from_secs(30);
+/// An endpoint that somebody has is tried again after this long, whenever a pass asks.
+const TAKEN: Duration = Duration::from_secs(5);
+/// A network plugin that was found as it should be is believed to be for this long: the passes in which workers are made.
+const PLUGIN: Duration = Duration::from_secs(10);
 
 /// An endpoint, and whether kube-vip holds it, which decides what is in its way.
 pub type Tried = (String, bool);
 
+/// What was found at an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// Nobody answers.
+    Free,
+    /// Somebody answers.
+    Taken,
+    /// Its name has no address.
+    Unresolved,
+}
+
+/// What is known of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trial {
+    /// Nothing, or nothing new.
+    Unknown,
+    /// It is being tried.
+    UnderWay,
+    /// It was tried a moment ago.
+    Found(Ground),
+}
+
 #[derive(Clone, Debug, Default)]
 struct Memory {
-    wrote: Option<Version>,
+    wrote: Option<(Version, Instant)>,
     verified: Option<(String, Instant)>,
     told: Vec<String>,
-    free: Option<(Tried, Instant)>,
+    trial: Option<(Tried, Option<Ground>, Instant)>,
+    passed: Option<(String, Checks, Instant)>,
+    plugin: Option<(String, String, Instant)>,
     stands: Option<(Phase, Instant)>,
 }
 
@@ -47,8 +78,16 @@ impl Memories {
     }
 
     /// We wrote the cluster itself.
-    pub fn wrote(&self, key: &ObjectKey, version: &Version) {
-        self.lock().entry(key.clone()).or_default().wrote = Some(version.clone());
+    pub fn wrote(&self, key: &ObjectKey, version: &Version, now: Instant) {
+        self.lock().entry(key.clone()).or_default().wrote = Some((version.clone(), now));
+    }
+
+    /// Whether the server answered our own write with this version a moment ago.
+    #[must_use]
+    pub fn wrote_lately(&self, key: &ObjectKey, seen: &Version, now: Instant) -> bool {
+        let all = self.lock();
+        let wrote = all.get(key).and_then(|memory| memory.wrote.as_ref());
+        wrote.is_some_and(|(wrote, at)| wrote == seen && is_lately(*at, now))
     }
 
     /// Whether we wrote a version that this one does not show.
@@ -56,7 +95,7 @@ impl Memories {
     pub fn is_newer(&self, key: &ObjectKey, seen: &Version) -> bool {
         let all = self.lock();
         let wrote = all.get(key).and_then(|memory| memory.wrote.as_ref());
-        wrote.is_some_and(|wrote| wrote.uid == seen.uid && !seen.covers(wrote))
+        wrote.is_some_and(|(wrote, _)| wrote.uid == seen.uid && !seen.covers(wrote))
     }
 
     /// Generated objects were found as they should be.
@@ -64,17 +103,59 @@ impl Memories {
         self.lock().entry(key.clone()).or_default().verified = Some((signature.to_owned(), now));
     }
 
-    /// The endpoint of a cluster was found free.
-    pub fn found_free(&self, key: &ObjectKey, tried: Tried, now: Instant) {
-        self.lock().entry(key.clone()).or_default().free = Some((tried, now));
+    /// The endpoint of a cluster is being tried.
+    pub fn tries(&self, key: &ObjectKey, tried: Tried, now: Instant) {
+        self.lock().entry(key.clone()).or_default().trial = Some((tried, None, now));
     }
 
-    /// Whether the endpoint of a cluster was found free a moment ago.
+    /// The endpoint of a cluster was tried; nobody is told of one that is gone or asks for another one by now.
+    pub fn tried(&self, key: &ObjectKey, tried: &Tried, found: Ground, now: Instant) {
+        if let Some((asked, ground, at)) = self.lock().get_mut(key).and_then(|memory| memory.trial.as_mut())
+            && asked == tried
+        {
+            (*ground, *at) = (Some(found), now);
+        }
+    }
+
+    /// What is known of the endpoint of a cluster.
     #[must_use]
-    pub fn is_free(&self, key: &ObjectKey, tried: &Tried, now: Instant) -> bool {
+    pub fn trial(&self, key: &ObjectKey, tried: &Tried, now: Instant) -> Trial {
         let all = self.lock();
-        let free = all.get(key).and_then(|memory| memory.free.as_ref());
-        free.is_some_and(|(found, at)| found == tried && now.saturating_duration_since(*at) < FREE)
+        let Some((asked, found, at)) = all.get(key).and_then(|memory| memory.trial.as_ref()) else {
+            return Trial::Unknown;
+        };
+        let lasts = if *found == Some(Ground::Taken) { TAKEN } else { FOUND };
+        match found {
+            _ if asked != tried || now.saturating_duration_since(*at) >= lasts => Trial::Unknown,
+            None => Trial::UnderWay,
+            Some(ground) => Trial::Found(*ground),
+        }
+    }
+
+    /// All machine configurations of a cluster can be used, by these inputs.
+    pub fn passed(&self, key: &ObjectKey, inputs: String, checks: Checks, now: Instant) {
+        self.lock().entry(key.clone()).or_default().passed = Some((inputs, checks, now));
+    }
+
+    /// What was found of the machine configurations of a cluster by these inputs, when all could be used a moment ago.
+    #[must_use]
+    pub fn has_passed(&self, key: &ObjectKey, inputs: &str, now: Instant) -> Option<Checks> {
+        let all = self.lock();
+        let (by, checks, at) = all.get(key)?.passed.as_ref()?;
+        (by == inputs && now.saturating_duration_since(*at) < FOUND).then(|| checks.clone())
+    }
+
+    /// The network plugin of a cluster is as it should be, by these inputs, in this version.
+    pub fn has_plugin(&self, key: &ObjectKey, inputs: String, version: String, now: Instant) {
+        self.lock().entry(key.clone()).or_default().plugin = Some((inputs, version, now));
+    }
+
+    /// The version of the network plugin of a cluster, when it was as it should be a moment ago.
+    #[must_use]
+    pub fn plugin(&self, key: &ObjectKey, inputs: &str, now: Instant) -> Option<String> {
+        let all = self.lock();
+        let (by, version, at) = all.get(key)?.plugin.as_ref()?;
+        (by == inputs && now.saturating_duration_since(*at) < PLUGIN).then(|| version.clone())
     }
 
     /// A pass ended in this phase, or in none; says which other phase the cluster stood in until now, and for how long.
@@ -121,10 +202,55 @@ impl Memories {
 mod tests {
     use super::*;
 
+    fn begun() -> Instant {
+        kit::clock::Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), 1).instant()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_found_at_an_endpoint_counts_for_a_while_and_for_who_asked() {
+        let (memories, key, now) = (Memories::default(), ObjectKey::namespaced("n", "c"), begun());
+        let (here, there) = (("10.0.0.5:6443".to_owned(), true), ("10.0.0.6:6443".to_owned(), true));
+        let known = |tried: &Tried, after: u64| memories.trial(&key, tried, now + Duration::from_secs(after));
+        memories.tried(&key, &here, Ground::Free, now);
+        assert_eq!(known(&here, 0), Trial::Unknown, "nobody asked");
+        memories.tries(&key, here.clone(), now);
+        assert_eq!(
+            [known(&here, 29), known(&here, 30), known(&there, 0)],
+            [Trial::UnderWay, Trial::Unknown, Trial::Unknown]
+        );
+        memories.tried(&key, &there, Ground::Free, now);
+        assert_eq!(known(&here, 0), Trial::UnderWay);
+        for (found, lasts) in [(Ground::Free, 30), (Ground::Unresolved, 30), (Ground::Taken, 5)] {
+            memories.tried(&key, &here, found, now);
+            assert_eq!([known(&here, lasts - 1), known(&here, lasts)], [Trial::Found(found), Trial::Unknown]);
+        }
+        memories.forget(&key);
+        memories.tried(&key, &here, Ground::Free, now);
+        assert_eq!(known(&here, 0), Trial::Unknown, "nothing is remembered of one that is gone");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_found_good_is_believed_for_a_moment_and_by_the_same_inputs() {
+        let (memories, key, now) = (Memories::default(), ObjectKey::namespaced("n", "c"), begun());
+        let after = |seconds: u64| now + Duration::from_secs(seconds);
+        let good = Checks::Judged { machines: [("m".to_owned(), None)].into(), warnings: Vec::new() };
+        memories.passed(&key, "a".to_owned(), good.clone(), now);
+        assert_eq!(memories.has_passed(&key, "a", after(29)), Some(good));
+        assert_eq!([memories.has_passed(&key, "b", now), memories.has_passed(&key, "a", after(30))], [None, None]);
+        memories.has_plugin(&key, "a".to_owned(), "v1".to_owned(), now);
+        assert_eq!(memories.plugin(&key, "a", after(9)).as_deref(), Some("v1"));
+        assert_eq!([memories.plugin(&key, "b", now), memories.plugin(&key, "a", after(10))], [None, None]);
+        let version = |number: &str| Version { uid: "u".into(), resource_version: number.into() };
+        memories.wrote(&key, &version("7"), now);
+        assert!(memories.wrote_lately(&key, &version("7"), after(4)) && !memories.is_newer(&key, &version("7")));
+        assert!(!memories.wrote_lately(&key, &version("7"), after(5)));
+        assert!(!memories.wrote_lately(&key, &version("8"), now) && memories.is_newer(&key, &version("6")));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_phase_lasts_from_the_first_pass_that_ends_in_it_to_the_first_that_does_not() {
         let (memories, key) = (Memories::default(), ObjectKey::namespaced("n", "c"));
-        let begun = kit::clock::Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), 1).instant();
+        let begun = begun();
         let at = |seconds: u64, phase: Option<Phase>| {
             let left = memories.moved_to(&key, phase, begun + Duration::from_secs(seconds));
             left.map(|(phase, lasted)| (phase, lasted.as_secs()))

@@ -10,23 +10,26 @@ use kit::class::{Class, Classify};
 use kit::clock::Clock;
 use kit::conditions::Transition;
 use kit::doors::Clients;
-use kit::events::Events;
 use kit::feed::Version;
 use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
+use kit::teller::Teller;
 use kit::write::{self, Writer};
+use tokio::sync::mpsc;
 
 use crate::acs::{Clouds, Shelf};
 use crate::admit::Terms;
+use crate::bodies::{Bodies, Wishes};
 use crate::conditions::info;
 use crate::config::Config;
 use crate::decide::{self, Step, Told};
 use crate::facts::World;
-use crate::manifests::Manifests;
+use crate::manifests::{Manifests, Texts};
 use crate::memory::Memories;
 use crate::metrics::ClustersMetrics;
+use crate::owners::Owners;
 use crate::phase::{self, Failure};
-use crate::probe::Probe;
 use crate::snapshot::{Reported, Snapshot};
+use crate::trials::Asked;
 use crate::{guard, status};
 
 /// Why a pass could not be finished.
@@ -99,16 +102,21 @@ pub struct Keeper<C: Clouds> {
     pub(crate) config: Arc<Config>,
     pub(crate) shelf: Arc<Shelf<C>>,
     pub(crate) clients: Clients,
-    pub(crate) probe: Arc<dyn Probe>,
+    /// Where endpoints are asked for that have to be tried.
+    pub(crate) trials: mpsc::UnboundedSender<Asked>,
     /// Writes what is ours.
     pub(crate) writer: Writer,
     /// Writes what is generated.
     pub(crate) generator: Writer,
-    pub(crate) events: Events,
+    pub(crate) events: Teller,
     pub(crate) clock: Clock,
     pub(crate) metrics: ClustersMetrics,
-    pub(crate) memories: Memories,
+    pub(crate) memories: Arc<Memories>,
+    pub(crate) bodies: Bodies,
+    pub(crate) wishes: Wishes,
+    pub(crate) owners: Owners,
     pub(crate) manifests: Manifests,
+    pub(crate) texts: Texts,
 }
 
 impl<C: Clouds> Keeper<C> {
@@ -119,7 +127,7 @@ impl<C: Clouds> Keeper<C> {
     /// Remembers our own write of a cluster.
     pub(crate) fn note(&self, key: &ObjectKey, version: &Version) {
         self.world.clusters.wrote(key, version);
-        self.memories.wrote(key, version);
+        self.memories.wrote(key, version, self.clock.instant());
     }
 }
 
@@ -174,7 +182,7 @@ impl<C: Clouds> Room for Keeper<C> {
         if let Some((phase, lasted)) = self.memories.moved_to(&s.key, stands, self.clock.instant()) {
             self.metrics.stayed(phase, lasted);
         }
-        if !status::remains(s, &thought) {
+        if !status::remains(s, &thought) || trouble.is_none() && !status::is_stored(s, &thought) {
             return None;
         }
         match trouble {

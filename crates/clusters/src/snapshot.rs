@@ -152,6 +152,8 @@ pub enum Endpoint {
     /// Nobody looked.
     #[default]
     NotAsked,
+    /// It is being tried.
+    Trying,
     /// Nobody has it.
     Free,
     /// Its name has no address.

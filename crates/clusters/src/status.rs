@@ -139,6 +139,19 @@ pub fn status(s: &Snapshot, thought: &Thought, failed: bool) -> Reported {
     next
 }
 
+/// Whether the status is stored at the end of a pass. When another one follows at once, it will say more; what has to be
+/// stored before something follows from it is stored nevertheless.
+#[must_use]
+pub fn is_stored(s: &Snapshot, thought: &Thought) -> bool {
+    if !thought.steps.contains(&Step::Look) {
+        return true;
+    }
+    let (next, stored) = (status(s, thought, false).status, &s.stored.status);
+    next.failure_reason != stored.failure_reason
+        || next.failure_message != stored.failure_message
+        || next.resolved_bundles != stored.resolved_bundles
+}
+
 /// Whether there is an object to report on once the steps are done.
 #[must_use]
 pub fn remains(s: &Snapshot, thought: &Thought) -> bool {

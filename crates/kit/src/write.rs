@@ -12,6 +12,7 @@ use json_patch::{AddOperation, Patch as Operations, PatchOperation, RemoveOperat
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, ValidationDirective};
 use kube::core::Request;
 use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -112,6 +113,15 @@ pub enum Created {
     /// The object is new.
     New(Version),
     /// An object of that name was there already (ours from a lost answer, or somebody else's): judge it by owner.
+    Existing(Value),
+}
+
+/// What a create found, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stored {
+    /// The object is new, and this is how the server stored it.
+    New(Value),
+    /// An object of that name was there already: judge it by owner.
     Existing(Value),
 }
 
@@ -221,11 +231,16 @@ impl Writer {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn apply(&self, target: &Target, mut body: Value) -> Result<Version, Error> {
-        if !target.uid.is_empty() {
-            set_metadata(&mut body, "uid", &target.uid);
-        }
-        self.patch("apply", target, None, &Patch::Apply(without_nulls(body)), true).await
+    pub async fn apply(&self, target: &Target, body: Value) -> Result<Version, Error> {
+        self.patch("apply", target, None, &applied(target, body), true).await
+    }
+
+    /// The same, and the object as the server stored it: whoever has to know it need not read it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn apply_whole(&self, target: &Target, body: Value) -> Result<Value, Error> {
+        self.patched("apply", target, None, &applied(target, body), true).await
     }
 
     /// Applies the full set of fields we own of an object that others may change too: whoever owns one of them with
@@ -237,7 +252,7 @@ impl Writer {
         set_metadata(&mut body, "uid", &target.uid);
         set_metadata(&mut body, "resourceVersion", &based_on.resource_version);
         let patch = Patch::Apply(without_nulls(body));
-        match self.send("apply", target, None, &patch, false).await? {
+        match self.send::<Answer>("apply", target, None, &patch, false).await? {
             Ok(answer) => Ok(Offered::Taken(answer.version())),
             Err(error) => {
                 let Some(claims) = claims(&error) else { return Err(judge("apply", target.to_string(), error)) };
@@ -338,20 +353,40 @@ impl Writer {
     /// # Errors
     /// See [`Error`].
     pub async fn create(&self, kind: &Kind, namespace: Option<&str>, body: &Value) -> Result<Created, Error> {
+        let made = self.made::<Answer>(kind, namespace, body).await?;
+        Ok(made.map_or_else(Created::Existing, |answer| Created::New(answer.version())))
+    }
+
+    /// The same, and the object as the server stored it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn create_whole(&self, kind: &Kind, namespace: Option<&str>, body: &Value) -> Result<Stored, Error> {
+        let made = self.made::<Value>(kind, namespace, body).await?;
+        Ok(made.map_or_else(Stored::Existing, Stored::New))
+    }
+
+    /// Creates an object; the answer, or what was there already.
+    async fn made<T: DeserializeOwned>(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        body: &Value,
+    ) -> Result<Result<T, Value>, Error> {
         let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let target = format!("{} {name}", kind.kind);
         let request = Request::new(collection(kind, namespace));
         let params = PostParams { dry_run: false, field_manager: Some(self.manager.clone()) };
         let built = request.create(&params, body.to_string().into_bytes()).map_err(build("create", &target))?;
         fault::point(self.room, "create", Side::Before).await;
-        let answer = self.client.request::<Answer>(built).await;
+        let answer = self.client.request::<T>(built).await;
         fault::point(self.room, "create", Side::After).await;
         match answer {
-            Ok(answer) => Ok(Created::New(answer.version())),
+            Ok(answer) => Ok(Ok(answer)),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 let get = request.get(name, &kube::api::GetParams::default()).map_err(build("read", &target))?;
                 match self.client.request::<Value>(get).await {
-                    Ok(found) => Ok(Created::Existing(found)),
+                    Ok(found) => Ok(Err(found)),
                     Err(error) => Err(judge("read", target, error)),
                 }
             }
@@ -389,8 +424,20 @@ impl Writer {
         patch: &Patch<Value>,
         force: bool,
     ) -> Result<Version, Error> {
+        self.patched(verb, target, part, patch, force).await.map(Answer::version)
+    }
+
+    /// Sends a patch, and gives as much of the answer as is asked for.
+    async fn patched<T: DeserializeOwned>(
+        &self,
+        verb: &'static str,
+        target: &Target,
+        part: Option<&str>,
+        patch: &Patch<Value>,
+        force: bool,
+    ) -> Result<T, Error> {
         match self.send(verb, target, part, patch, force).await? {
-            Ok(answer) => Ok(answer.version()),
+            Ok(answer) => Ok(answer),
             // A failed `test` of a JSON patch is answered 422, like an invalid object; but only the latter has causes.
             Err(kube::Error::Api(status))
                 if matches!(patch, Patch::Json(_))
@@ -404,14 +451,14 @@ impl Writer {
     }
 
     /// Sends a patch, and gives the answer as it came.
-    async fn send(
+    async fn send<T: DeserializeOwned>(
         &self,
         verb: &'static str,
         target: &Target,
         part: Option<&str>,
         patch: &Patch<Value>,
         force: bool,
-    ) -> Result<Result<Answer, kube::Error>, Error> {
+    ) -> Result<Result<T, kube::Error>, Error> {
         let params = PatchParams {
             dry_run: false,
             force,
@@ -427,7 +474,7 @@ impl Writer {
         let built = built.map_err(build(verb, &target.to_string()))?;
         let point = part.unwrap_or("patch");
         fault::point(self.room, point, Side::Before).await;
-        let answer = self.client.request::<Answer>(built).await;
+        let answer = self.client.request::<T>(built).await;
         fault::point(self.room, point, Side::After).await;
         Ok(answer)
     }
@@ -441,6 +488,14 @@ fn claims(error: &kube::Error) -> Option<Vec<(String, String)>> {
     let all: Vec<(String, String)> =
         causes.iter().filter(owned).map(|cause| (cause.field.clone(), cause.message.clone())).collect();
     (status.code == 409 && !all.is_empty()).then_some(all)
+}
+
+/// An apply of all our fields, for this incarnation only if it is known.
+fn applied(target: &Target, mut body: Value) -> Patch<Value> {
+    if !target.uid.is_empty() {
+        set_metadata(&mut body, "uid", &target.uid);
+    }
+    Patch::Apply(without_nulls(body))
 }
 
 /// The operations, for this incarnation only.

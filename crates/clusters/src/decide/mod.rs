@@ -18,6 +18,7 @@ use kit::write::Target;
 use serde_json::Value;
 
 use crate::conditions::Standing;
+use crate::owners::Owned;
 use crate::phase::{Failure, Outcome, Phase};
 use crate::snapshot::{Objects, Snapshot};
 
@@ -138,12 +139,12 @@ pub enum Step {
 }
 
 /// Something that a cluster refers to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Child {
     /// The object.
     pub target: Target,
-    /// The version at which it was seen.
-    pub version: kit::feed::Version,
+    /// Its owners, and the version at which they were seen.
+    pub owned: Owned,
 }
 
 /// What becomes of the failure in the status.
@@ -229,7 +230,9 @@ fn tell(warning: bool, reason: Reason, message: impl Into<String>) -> Step {
 pub fn decide(s: &Snapshot) -> Vec<Step> {
     let Ok(thought) = think(s) else { return Vec::new() };
     let ends = |step: &Step| matches!(step, Step::Look | Step::Wait { .. } | Step::Fail { .. });
-    let mut steps = crate::status::announcements(s, &thought);
+    // What begins to hold is told once, with the status that says so.
+    let stored = crate::status::is_stored(s, &thought);
+    let mut steps = if stored { crate::status::announcements(s, &thought) } else { Vec::new() };
     let ready = crate::status::is_ready(s, &thought);
     steps.extend(thought.steps);
     if !steps.iter().any(ends) {

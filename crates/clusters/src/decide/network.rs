@@ -42,7 +42,19 @@ pub(super) fn think(s: &Snapshot) -> Result<Network, Need> {
         }
         Inside::Seen(plugin) => plugin,
     };
-    Ok(next(s, plugin, wait()))
+    let mut network = next(s, plugin, wait());
+    if let Network::Acts(_, steps) = &mut network
+        && let Some(mark) = mark(s)
+    {
+        steps.insert(0, mark);
+    }
+    Ok(network)
+}
+
+/// The mark of a plugin that is there without it: whoever stopped after installing it left it so.
+pub(super) fn mark(s: &Snapshot) -> Option<Step> {
+    let Some(Inside::Seen(plugin)) = &s.inside else { return None };
+    (plugin.installed && !s.cluster.had_cni()).then_some(Step::Mark)
 }
 
 fn next(s: &Snapshot, plugin: &Plugin, wait: Step) -> Network {
@@ -57,10 +69,6 @@ fn next(s: &Snapshot, plugin: &Plugin, wait: Step) -> Network {
             }
             steps.push(Step::Look);
             Network::Acts(upgrading("the network plugin is being installed"), steps)
-        }
-        // Whoever stopped between the two left it without its mark.
-        _ if plugin.installed && !s.cluster.had_cni() => {
-            Network::Acts(upgrading("the network plugin is being installed"), vec![Step::Mark, Step::Look])
         }
         Next::LeaveAlone => {
             let trouble = Trouble {

@@ -1,6 +1,7 @@
 //! The phases of a cluster that is to be carried out, and what is kept of one that is.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use api::names::clusters::SKIP_IP_CHECK_ANNOTATION;
 use api::own::anywhere::ResolvedBundles;
@@ -17,6 +18,9 @@ use crate::manifest::word;
 use crate::phase::{self, Failure, Outcome, Phase};
 use crate::render::{self, Template};
 use crate::snapshot::{Checks, Endpoint, Generated, Snapshot};
+
+/// An endpoint that is being tried is known by then.
+const TRYING: Duration = Duration::from_secs(5);
 
 /// What a phase came to.
 enum Turn {
@@ -81,6 +85,8 @@ fn endpoint(s: &Snapshot, thought: &mut Thought) -> Result<Turn, Need> {
     }
     Ok(match &s.endpoint {
         Endpoint::NotAsked => return Err(Need::Endpoint),
+        // Whoever tries it wakes the cluster.
+        Endpoint::Trying => Turn::End(Outcome::Again(TRYING)),
         Endpoint::Free => Turn::Go,
         Endpoint::Unresolved => {
             let told = "the name of the endpoint has no address yet";
@@ -312,6 +318,7 @@ fn cni(s: &Snapshot, thought: &mut Thought) -> Result<Turn, Need> {
         Network::Stands(standing, version) => {
             thought.network = Some(standing);
             thought.network_version = version;
+            thought.steps.extend(network::mark(s));
             Turn::Go
         }
         Network::Acts(standing, steps) => {
@@ -328,7 +335,7 @@ fn workers(s: &Snapshot, thought: &mut Thought) -> Result<Turn, Need> {
         Err(turn) => return Ok(turn),
     };
     if !generated.stored.contains_key(&key(&generated.rendered.cluster)) {
-        return Ok(Turn::End(Outcome::Again(std::time::Duration::from_secs(5))));
+        return Ok(Turn::End(Outcome::Again(Duration::from_secs(5))));
     }
     foreign(generated, thought);
     let steps = worker_steps(generated, false);
@@ -389,6 +396,7 @@ pub(super) fn keep(s: &Snapshot) -> Result<Thought, Need> {
             Network::Stands(standing, version) => {
                 thought.network = Some(standing);
                 thought.network_version = version;
+                thought.steps.extend(network::mark(s));
             }
             // A cluster that is out of reach for a while was carried out nevertheless.
             Network::Acts(_, steps) if steps.iter().any(|step| matches!(step, Step::Fail { .. })) => {}

@@ -195,6 +195,44 @@ fn what_costs_something_is_asked_only_when_the_cheaper_checks_passed() {
 }
 
 #[test]
+fn an_endpoint_that_is_being_tried_keeps_what_is_told_and_asks_for_nothing_else() {
+    let mut s = snapshot();
+    s.endpoint = Endpoint::Trying;
+    let thought = think(&s).unwrap();
+    let again = Outcome::Again(Duration::from_secs(5));
+    assert_eq!((thought.ended.clone(), &thought.failure), (Some((Phase::ValidateControlPlaneIp, again)), &Told::Keep));
+    assert!(thought.steps.is_empty() && thought.bundles.is_some());
+    // Which bundle it is is stored meanwhile.
+    assert!(crate::status::is_stored(&s, &thought));
+}
+
+#[test]
+fn a_pass_that_another_one_follows_stores_only_what_that_one_depends_on() {
+    let mut s = snapshot();
+    (s.endpoint, s.checked, s.generated) = (Endpoint::Free, Some(checks(None)), Some(Ok(generated(0))));
+    let stored = |s: &Snapshot| crate::status::is_stored(s, &think(s).unwrap());
+    assert!(stored(&s), "which bundle it is is stored before it has an effect");
+    pin(&mut s);
+    assert!(!stored(&s) && decide(&s).contains(&Step::Look));
+    s.stored.status.failure_reason = "MachineConfigInvalid".into();
+    s.stored.status.failure_message = "no".into();
+    assert!(stored(&s), "a failure is taken back before anything follows");
+    // What begins to hold is told with the status that says so.
+    let mut s = snapshot();
+    pin(&mut s);
+    (s.endpoint, s.checked, s.generated) = (Endpoint::Free, Some(checks(None)), Some(Ok(generated(4))));
+    (s.plane, s.inside) = (Some(plane("v1.31.4-eks-1-31-12")), Some(plugin(Next::Nothing)));
+    let told = |s: &Snapshot| {
+        let says = |step: &Step| matches!(step, Step::Tell { reason: Reason::ControlPlaneReady, .. });
+        decide(s).iter().any(says)
+    };
+    assert!(names(&think(&s).unwrap().steps).contains(&"Mark".to_owned()), "a plugin that is there gets its mark");
+    assert!(!told(&s) && !stored(&s));
+    s.generated = Some(Ok(generated(99)));
+    assert!(told(&s) && stored(&s));
+}
+
+#[test]
 fn a_failure_that_is_past_is_taken_back_before_anything_follows() {
     let mut s = snapshot();
     (s.endpoint, s.checked, s.generated) = (Endpoint::Free, Some(checks(None)), Some(Ok(generated(0))));

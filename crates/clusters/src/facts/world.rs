@@ -3,6 +3,7 @@
 use api::key::ObjectKey;
 use api::views::Secret;
 use kit::feed::{Feed, Phase, Project, Seen};
+use kit::kinds::Kind;
 use kit::manager::{Error, Manager};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use super::generated::{
     AllMachines, CapiClusters, ConfigTemplates, Groups, HealthChecks, Planes, ProviderClusters, ProviderTemplates,
 };
 use super::own::{AllBundles, Clusters, Datacenters, Iams, Machines, Oidcs, Releases};
+use crate::bodies::Shown;
 
 /// A Secret, of which only the version is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,6 +121,28 @@ impl World {
         (self.provider.phase() == Phase::Synced).then(|| self.provider.kind().version)
     }
 
+    /// What the index of its kind shows of a generated object; nothing when it is of another kind, or changes just now.
+    pub(crate) fn shows(&self, kind: &Kind, key: &ObjectKey) -> Option<Shown> {
+        match kind.kind.as_str() {
+            "Cluster" if kind.group == Kind::of::<api::views::Cluster>().group => shows(&self.capi, key),
+            "KubeadmControlPlane" => shows(&self.planes, key),
+            "MachineDeployment" => shows(&self.groups, key),
+            "MachineHealthCheck" => shows(&self.checks, key),
+            "CloudStackCluster" => shows(&self.provider, key),
+            "CloudStackMachineTemplate" => shows(&self.templates, key),
+            "KubeadmConfigTemplate" => shows(&self.configs, key),
+            _ => None,
+        }
+    }
+
+    /// Which version of a secret the index shows.
+    pub(crate) fn secret_version(&self, namespace: &str, name: &str) -> Option<Box<str>> {
+        match self.secrets.get(&ObjectKey::namespaced(namespace, name)) {
+            Seen::At(secret) => Some(secret.version.clone()),
+            Seen::Absent | Seen::Behind => None,
+        }
+    }
+
     /// The kinds of Cluster API and of the provider that are needed and not served.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
@@ -142,6 +166,14 @@ impl World {
 /// An index that does not show our own last write yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Behind;
+
+fn shows<P: Project>(feed: &Feed<P>, key: &ObjectKey) -> Option<Shown> {
+    match feed.get(key) {
+        Seen::At(slim) => feed.version(key, &slim).map(Shown::At),
+        Seen::Absent => Some(Shown::Absent),
+        Seen::Behind => Some(Shown::Behind),
+    }
+}
 
 /// What an index shows of an object.
 pub(crate) fn shown<P: Project>(feed: &Feed<P>, key: &ObjectKey) -> Result<Option<Arc<P::Slim>>, Behind> {

@@ -7,6 +7,7 @@ use api::key::ObjectKey;
 use api::own::anywhere::{Bundles, BundlesRef, Cluster, EKSARelease};
 use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::feed::{Feed, Project, Version};
 use kit::kinds::Kind;
 use kit::write::Target;
@@ -16,6 +17,7 @@ use crate::bundle::{self, Shelf};
 use crate::decide::Child;
 use crate::facts::{Belonging, ClusterFacts, IdentityFacts, shown};
 use crate::manifests;
+use crate::owners::Owned;
 use crate::phase::Failure;
 use crate::room::{Error, Keeper};
 use crate::snapshot::{Belongs, Endpoint, Reported, Snapshot, belongs};
@@ -192,25 +194,20 @@ impl<C: Clouds> Keeper<C> {
         let mut all = Vec::new();
         let namespace = s.key.namespace().unwrap_or_default();
         let uid = s.cluster.uid();
-        let knows = |meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| {
-            meta.owner_references.iter().flatten().any(|owner| owner.uid == uid)
-        };
+        let knows = |meta: &ObjectMeta| meta.owner_references.iter().flatten().any(|owner| owner.uid == uid);
         if let Some(datacenter) = s.datacenter.as_ref().filter(|one| !knows(&one.object.metadata)) {
             let key = ObjectKey::namespaced(namespace, s.cluster.datacenter());
-            let uid = datacenter.object.metadata.uid.as_deref().unwrap_or_default();
-            all.extend(child(&self.world.datacenters, &key, datacenter, uid));
+            all.extend(child(&self.world.datacenters, &key, datacenter, &datacenter.object.metadata));
         }
         for (name, machine) in s.machines.iter().filter(|(_, one)| !knows(&one.object.metadata)) {
             let key = ObjectKey::namespaced(namespace, name.as_str());
-            let uid = machine.object.metadata.uid.as_deref().unwrap_or_default();
-            all.extend(child(&self.world.machines, &key, machine, uid));
+            all.extend(child(&self.world.machines, &key, machine, &machine.object.metadata));
         }
         for ((kind, name), identity) in s.identities.iter().filter(|(_, one)| !knows(&one.metadata)) {
             let key = ObjectKey::namespaced(namespace, name.as_str());
-            let uid = identity.metadata.uid.as_deref().unwrap_or_default();
             all.extend(match kind.as_str() {
-                "OIDCConfig" => child(&self.world.oidcs, &key, identity, uid),
-                _ => child(&self.world.iams, &key, identity, uid),
+                "OIDCConfig" => child(&self.world.oidcs, &key, identity, &identity.metadata),
+                _ => child(&self.world.iams, &key, identity, &identity.metadata),
             });
         }
         all
@@ -251,9 +248,10 @@ impl<C: Clouds> Keeper<C> {
     }
 }
 
-fn child<P: Project>(feed: &Feed<P>, key: &ObjectKey, held: &Arc<P::Slim>, uid: &str) -> Option<Child> {
-    let version = feed.version(key, held)?;
-    Some(Child { target: Target { kind: Kind::of::<P::Source>(), key: key.clone(), uid: uid.into() }, version })
+fn child<P: Project>(feed: &Feed<P>, key: &ObjectKey, held: &Arc<P::Slim>, meta: &ObjectMeta) -> Option<Child> {
+    let owned = Owned { version: feed.version(key, held)?, owners: meta.owner_references.clone().unwrap_or_default() };
+    let uid = meta.uid.clone().unwrap_or_default().into();
+    Some(Child { target: Target { kind: Kind::of::<P::Source>(), key: key.clone(), uid }, owned })
 }
 
 /// The bundle that was found before, if nothing that its user chooses has changed since.
@@ -280,7 +278,7 @@ fn pinned(s: &Snapshot, releases: &[EKSARelease]) -> Option<BundlesRef> {
 /// A digest of everything that generated objects are made from.
 fn hash(s: &Snapshot) -> String {
     let mut all: Vec<String> = Vec::new();
-    let mut add = |kind: &str, meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| {
+    let mut add = |kind: &str, meta: &ObjectMeta| {
         let uid = meta.uid.as_deref().unwrap_or_default();
         all.push(format!("{kind} {uid} {}", meta.generation.unwrap_or_default()));
     };

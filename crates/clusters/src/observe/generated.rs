@@ -17,6 +17,7 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 
 use crate::acs::Clouds;
+use crate::bodies::{Shown, Wish};
 use crate::compare;
 use crate::facts::{Belonging, Mark, plane_of, standing_of};
 use crate::manifest::word;
@@ -68,6 +69,40 @@ impl<C: Clouds> Keeper<C> {
         Ok(found.and_then(|object| serde_json::to_value(object).ok()))
     }
 
+    /// A generated object of a cluster: as it was read or written last, if the index shows nothing else, or as the server
+    /// has it.
+    pub(super) async fn known(&self, cluster: &ObjectKey, kind: &Kind, name: &str) -> Result<Option<Value>, Error> {
+        let (named, now) = ((kind.kind.clone(), name.to_owned()), self.clock.instant());
+        let shown = self.world.shows(kind, &ObjectKey::namespaced(self.config.system_namespace(), name));
+        if let Some(found) = shown.and_then(|shown| self.bodies.recall(cluster, &named, &shown, now)) {
+            return Ok(found);
+        }
+        let found = self.fetch(kind, name).await?;
+        self.bodies.keep(cluster, named, found.as_ref(), now);
+        Ok(found)
+    }
+
+    /// The same of an object that is there only with its Cluster of Cluster API, of which `begun` says whether the server has
+    /// it: without it nothing else is there, unless the index shows it.
+    async fn hanging(&self, s: &Snapshot, kind: &Kind, name: &str, begun: bool) -> Result<Option<Value>, Error> {
+        let at = ObjectKey::namespaced(self.config.system_namespace(), name);
+        if !begun && self.world.shows(kind, &at) == Some(Shown::Absent) {
+            let named = (kind.kind.clone(), name.to_owned());
+            self.bodies.keep(&s.key, named, None, self.clock.instant());
+            return Ok(None);
+        }
+        self.known(&s.key, kind, name).await
+    }
+
+    /// Whether an index does not show one of our own writes yet.
+    pub(super) fn is_lagging(&self, s: &Snapshot) -> bool {
+        let Some(Ok(generated)) = &s.generated else { return false };
+        generated.rendered.objects().into_iter().any(|object| {
+            let at = ObjectKey::namespaced(self.config.system_namespace(), word(object, "/metadata/name"));
+            self.world.shows(&kind_of(object), &at) == Some(Shown::Behind)
+        })
+    }
+
     /// Looks at everything that is generated for a cluster.
     pub(super) async fn look_at_generated(&self, s: &mut Snapshot) -> Result<(), Error> {
         let generated = match self.generated(s).await? {
@@ -96,12 +131,6 @@ impl<C: Clouds> Keeper<C> {
                 None => drop(s.groups.remove(&name)),
             }
         }
-        let differs = |object: &&Value| {
-            generated.stored.get(&key(object)).is_none_or(|stored| !compare::changes(object, stored).is_empty())
-        };
-        if generated.rendered.objects().iter().any(differs) || !generated.orphans.is_empty() {
-            self.confirm(s).await?;
-        }
         s.generated = Some(Ok(generated));
         Ok(())
     }
@@ -126,10 +155,11 @@ impl<C: Clouds> Keeper<C> {
         };
         let mut live = Live::default();
         let mut stored = BTreeMap::new();
+        let begun = self.known(&s.key, &self.world.capi.kind(), s.key.name()).await?.is_some();
         // What a cluster runs with stays, whatever the flags say now: its endpoint hangs on it.
         let plane = Kind::of::<KubeadmControlPlane>();
         let mut settings = self.config.settings.clone();
-        if let Some(running) = self.fetch(&plane, s.key.name()).await? {
+        if let Some(running) = self.hanging(s, &plane, s.key.name(), begun).await? {
             settings.kube_vip = runs_kube_vip(&running);
         }
         let inputs = Inputs { settings: &settings, ..inputs };
@@ -139,7 +169,8 @@ impl<C: Clouds> Keeper<C> {
         };
         // Those that keep their names, and which templates they refer to.
         for object in first.objects().into_iter().filter(|object| !is_template(object)) {
-            if let Some(found) = self.fetch(&kind_of(object), word(object, "/metadata/name")).await? {
+            let name = word(object, "/metadata/name");
+            if let Some(found) = self.hanging(s, &kind_of(object), name, begun).await? {
                 stored.insert(key(object), found);
             }
         }
@@ -173,7 +204,7 @@ impl<C: Clouds> Keeper<C> {
                     continue;
                 }
                 let Some(address) = kinds.get(&kind) else { continue };
-                if let Some(found) = self.fetch(address, &name).await? {
+                if let Some(found) = self.hanging(s, address, &name, begun).await? {
                     let spec = found.get("spec").cloned().unwrap_or_default();
                     live.templates.insert((kind.clone(), name.clone()), spec);
                     stored.insert((kind, name), found);
@@ -210,10 +241,14 @@ impl<C: Clouds> Keeper<C> {
         }
     }
 
-    /// What was decided on is what the server has: nothing is written on old news.
-    async fn confirm(&self, s: &Snapshot) -> Result<(), Error> {
+    /// What was decided on is what the server has: nothing is written on old news. What the server said a moment ago, to
+    /// whichever cluster or in answer to our own write, is not asked again.
+    pub(super) async fn confirm(&self, s: &Snapshot) -> Result<(), Error> {
         let namespace = s.key.namespace().unwrap_or_default();
-        let mut all = vec![(Kind::of::<api::raw::Cluster>(), s.key.name().to_owned(), s.cluster.meta())];
+        let mut all = Vec::new();
+        if !self.memories.wrote_lately(&s.key, &s.version, self.clock.instant()) {
+            all.push((Kind::of::<api::raw::Cluster>(), s.key.name().to_owned(), s.cluster.meta()));
+        }
         if let Some(datacenter) = &s.datacenter {
             let kind = Kind::of::<api::raw::CloudStackDatacenterConfig>();
             all.push((kind, s.cluster.datacenter().to_owned(), &datacenter.object.metadata));
@@ -223,18 +258,20 @@ impl<C: Clouds> Keeper<C> {
             all.push((kind, name.clone(), &machine.object.metadata));
         }
         for (kind, name, seen) in all {
+            let (at, seen, now) =
+                (ObjectKey::namespaced(namespace, name.as_str()), Wish::of(seen), self.clock.instant());
+            if self.wishes.is_known(&kind.kind, &at, &seen, now) {
+                continue;
+            }
             let api: Api<DynamicObject> =
                 Api::namespaced_with(self.writer.client().clone(), namespace, &kind.resource());
             let found = api.get_metadata_opt(&name).await;
             let found = found.map_err(read(|| format!("{} {namespace}/{name}", kind.kind)))?;
-            let same = found.is_some_and(|found| {
-                found.metadata.uid == seen.uid
-                    && found.metadata.generation == seen.generation
-                    && found.metadata.deletion_timestamp == seen.deletion_timestamp
-            });
-            if !same {
+            let found = found.map(|found| Wish::of(&found.metadata));
+            if found.as_ref() != Some(&seen) {
                 return Err(Error::Moved(format!("{} {namespace}/{name}", kind.kind)));
             }
+            self.wishes.heard(&kind.kind, &at, seen, now);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::key::ObjectKey;
 use api::own::anywhere::CiliumBundle;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kit::doors::Closed;
@@ -13,7 +14,7 @@ use crate::acs::Clouds;
 use crate::cni::{self, Next, Wanted};
 use crate::inside;
 use crate::manifest::{self, Overlay, SETTINGS};
-use crate::manifests;
+use crate::manifests::{self, Text};
 use crate::room::{Error, Keeper, read};
 use crate::snapshot::{Inside, Objects, Plugin, Snapshot};
 
@@ -27,6 +28,39 @@ fn uri(image: Option<&api::own::anywhere::Image>) -> Option<&str> {
 impl<C: Clouds> Keeper<C> {
     /// How the network plugin of a cluster stands, and what would be applied.
     pub(super) async fn look_inside(&self, s: &Snapshot) -> Result<Inside, Error> {
+        // A plugin that was as it should be a moment ago is not looked at again for each group of objects.
+        let inputs = self.seen_by(s);
+        if let Some(version) = self.memories.plugin(&s.key, &inputs, self.clock.instant()) {
+            return Ok(Inside::Seen(Box::new(Plugin {
+                next: Next::Nothing,
+                check_left: false,
+                installed: true,
+                version,
+                objects: Objects::default(),
+                check: Objects::default(),
+            })));
+        }
+        let seen = self.look_at_plugin(s).await?;
+        if let Inside::Seen(plugin) = &seen
+            && plugin.next == Next::Nothing
+            && !plugin.check_left
+        {
+            self.memories.has_plugin(&s.key, inputs, plugin.version.clone(), self.clock.instant());
+        }
+        Ok(seen)
+    }
+
+    /// What a look at the plugin depends on beside the plugin itself: everything users wrote, the manifest, and who the
+    /// cluster is.
+    fn seen_by(&self, s: &Snapshot) -> String {
+        let (system, version) = (self.config.system_namespace(), &s.cluster.object.spec.kubernetes_version);
+        let map = s.bundles.as_ref().ok().and_then(|bundles| manifests::of(bundles, version, system));
+        let changes = map.map(|map| self.manifests.changes(&map)).unwrap_or_default();
+        let kubeconfig = self.world.secret_version(system, &format!("{}-kubeconfig", s.key.name()));
+        format!("{} {changes} {}", s.hash, kubeconfig.as_deref().unwrap_or("-"))
+    }
+
+    async fn look_at_plugin(&self, s: &Snapshot) -> Result<Inside, Error> {
         let bundle = match self.bundle(s).await? {
             Ok(bundle) => bundle,
             Err(why) => return Ok(Inside::Unusable(why)),
@@ -89,16 +123,28 @@ impl<C: Clouds> Keeper<C> {
         let Some(map) = manifests::named(cilium, self.config.system_namespace()) else {
             return Ok(Err("the bundle names no manifest of Cilium".to_owned()));
         };
-        let namespace = map.namespace().unwrap_or_default();
-        let maps: Api<ConfigMap> = Api::namespaced(self.writer.client().clone(), namespace);
-        let found = maps.get_opt(map.name()).await;
-        let found = found.map_err(read(|| format!("ConfigMap {map}")))?;
-        let Some(data) = found.and_then(|map| map.data) else {
+        let Some(data) = self.text(&map).await? else {
             return Ok(Err(format!("ConfigMap {map} not found")));
         };
         let overlay = Overlay::of(spec, &self.config.settings.core_registry);
         let told = |why: String| format!("ConfigMap {map}: {why}");
         Ok(Bundle::of(cilium, &data, &overlay, s.cluster.had_cni()).map_err(told))
+    }
+
+    /// What stands in a manifest.
+    async fn text(&self, map: &ObjectKey) -> Result<Option<Text>, Error> {
+        let (changes, now) = (self.manifests.changes(map), self.clock.instant());
+        if let Some(text) = self.texts.known(map, changes, now) {
+            return Ok(Some(text));
+        }
+        let namespace = map.namespace().unwrap_or_default();
+        let maps: Api<ConfigMap> = Api::namespaced(self.writer.client().clone(), namespace);
+        let found = maps.get_opt(map.name()).await.map_err(read(|| format!("ConfigMap {map}")))?;
+        let text = found.and_then(|map| map.data).map(Text::new);
+        if let Some(text) = &text {
+            self.texts.keep(map, changes, Arc::clone(text), now);
+        }
+        Ok(text)
     }
 }
 

@@ -19,7 +19,7 @@ use kube::Api;
 pub(crate) use generated::{kind_of, runs_kube_vip};
 
 use crate::acs::Clouds;
-use crate::decide::{Need, think};
+use crate::decide::{Gate, Need, Step, gate, think};
 use crate::facts::ClusterFacts;
 use crate::room::{Error, Keeper, read};
 use crate::snapshot::{Checks, Inside, Snapshot};
@@ -31,6 +31,16 @@ const CLUSTER: Duration = Duration::from_secs(8);
 
 /// More questions than there are kinds of them are a circle.
 const MOST: usize = 8;
+
+/// Whether a step changes what is generated, by what users wrote.
+fn changes(step: &Step) -> bool {
+    match step {
+        Step::Apply { .. } | Step::Create { .. } => true,
+        // What is left of a cluster that goes is looked for where it is.
+        Step::Delete { reason, .. } => reason.is_some(),
+        _ => false,
+    }
+}
 
 impl<C: Clouds> Keeper<C> {
     /// The cluster as the server has it.
@@ -60,18 +70,29 @@ impl<C: Clouds> Keeper<C> {
             }
             Seen::Absent => {
                 self.memories.forget(key);
+                self.bodies.forget(key);
                 self.clients.forget(key);
                 return Ok(None);
             }
             Seen::Behind => return Err(Error::Behind),
         };
         let mut s = self.around(key, cluster, version, now)?;
+        if gate(&s) == Gate::Secure {
+            self.try_early(&s);
+        }
         for _ in 0..MOST {
             match think(&s) {
                 Ok(thought) => {
+                    if thought.steps.iter().any(changes) {
+                        self.confirm(&s).await?;
+                    }
                     if thought.verified {
                         // What changed while we looked is looked at again.
                         self.memories.verified(key, &s.signature, self.clock.instant());
+                    }
+                    // An index that does not show all of our writes yet will have it looked at once more.
+                    if thought.verified && !self.is_lagging(&s) || s.cluster.is_deleting() {
+                        self.bodies.forget(key);
                     }
                     break;
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::names::clusters::SKIP_IP_CHECK_ANNOTATION;
 use api::own::anywhere::AvailabilityZone;
 use api::reasons::clusters::Reason;
 
@@ -10,11 +11,12 @@ use crate::config::TemplateCheck;
 use crate::endpoint::HostPort;
 use crate::facts::ClusterFacts;
 use crate::image;
+use crate::memory::{Ground, Trial};
 use crate::phase::{Failure, Holder, endpoint_holder, endpoint_taken};
-use crate::probe::{Probed, in_use, ports};
 use crate::room::{Error, Keeper, read};
 use crate::secrets::{self, Profiles};
 use crate::snapshot::{Checks, Endpoint, Snapshot, kube_vip};
+use crate::trials::Asked;
 use crate::version::Minor;
 
 fn endpoint_of(cluster: &ClusterFacts) -> Option<HostPort> {
@@ -28,7 +30,7 @@ impl<C: Clouds> Keeper<C> {
         // What is no endpoint broke a rule before.
         let Some(endpoint) = endpoint_of(&s.cluster) else { return Ok(Endpoint::Free) };
         // A cluster that an index does not show yet answers at its own endpoint.
-        if self.fetch(&self.world.capi.kind(), s.key.name()).await?.is_some() {
+        if self.known(&s.key, &self.world.capi.kind(), s.key.name()).await?.is_some() {
             return Ok(Endpoint::Free);
         }
         let kube_vip = s.kube_vip();
@@ -42,22 +44,36 @@ impl<C: Clouds> Keeper<C> {
         if let Some(holder) = endpoint_holder(&mine, &self.holders(s, &endpoint)) {
             return Ok(Endpoint::Taken(endpoint_taken(&mine, holder)));
         }
-        let tried = (endpoint.to_string(), kube_vip);
-        if self.memories.is_free(&s.key, &tried, self.clock.instant()) {
-            return Ok(Endpoint::Free);
+        Ok(match self.try_endpoint(s, &endpoint) {
+            Trial::Found(Ground::Free) => Endpoint::Free,
+            Trial::Found(Ground::Unresolved) => Endpoint::Unresolved,
+            Trial::Found(Ground::Taken) => {
+                let message = format!("endpoint {endpoint} already answers");
+                Endpoint::Taken(Failure { reason: Reason::UnavailableControlPlaneIP, message })
+            }
+            Trial::UnderWay | Trial::Unknown => Endpoint::Trying,
+        })
+    }
+
+    /// Begins to try the endpoint of a cluster that was just seen: what takes longest to know is asked first. What is found
+    /// counts only once the cheaper checks have passed.
+    pub(super) fn try_early(&self, s: &Snapshot) {
+        let made = s.capi.is_some() || s.cluster.is_on(SKIP_IP_CHECK_ANNOTATION);
+        if let Some(endpoint) = endpoint_of(&s.cluster).filter(|_| !made) {
+            self.try_endpoint(s, &endpoint);
         }
-        // Silence is only known once it has lasted, so all ports are listened to at the same time.
-        let probes = ports(kube_vip, endpoint.port()).into_iter().map(|port| self.probe.probe(&endpoint.host, port));
-        let found = futures::future::join_all(probes).await;
-        if in_use(kube_vip, &found) {
-            let message = format!("endpoint {endpoint} already answers");
-            return Ok(Endpoint::Taken(Failure { reason: Reason::UnavailableControlPlaneIP, message }));
+    }
+
+    /// What is known of the endpoint of a cluster; it is tried unless it was a moment ago.
+    fn try_endpoint(&self, s: &Snapshot, endpoint: &HostPort) -> Trial {
+        let (tried, now) = ((endpoint.to_string(), s.kube_vip()), self.clock.instant());
+        let trial = self.memories.trial(&s.key, &tried, now);
+        if trial == Trial::Unknown {
+            self.memories.tries(&s.key, tried.clone(), now);
+            // Whoever tries lives as long as there are passes.
+            let _ = self.trials.send(Asked { cluster: s.key.clone(), endpoint: endpoint.clone(), tried });
         }
-        if found.contains(&Probed::NoAddress) {
-            return Ok(Endpoint::Unresolved);
-        }
-        self.memories.found_free(&s.key, tried, self.clock.instant());
-        Ok(Endpoint::Free)
+        trial
     }
 
     /// The other clusters at a host, those of Cluster API among them.
@@ -90,8 +106,34 @@ impl<C: Clouds> Keeper<C> {
 
     /// What CloudStack says of the machine configurations of a cluster, in every zone.
     pub(super) async fn check_machines(&self, s: &Snapshot) -> Result<Checks, Error> {
-        let zones: &[AvailabilityZone] =
-            s.datacenter.as_ref().map(|one| one.object.spec.availability_zones.as_slice()).unwrap_or_default();
+        // What was asked a moment ago with the same keys is not asked again; an index tells when keys change.
+        let inputs = self.checked_by(s);
+        if let Some(checks) = self.memories.has_passed(&s.key, &inputs, self.clock.instant()) {
+            return Ok(checks);
+        }
+        let checks = self.ask_for_machines(s).await?;
+        if let Checks::Judged { machines, .. } = &checks
+            && machines.values().all(Option::is_none)
+        {
+            self.memories.passed(&s.key, inputs, checks.clone(), self.clock.instant());
+        }
+        Ok(checks)
+    }
+
+    /// What a verdict on machine configurations depends on: everything users wrote, and the versions of secrets.
+    fn checked_by(&self, s: &Snapshot) -> String {
+        let namespace = self.config.system_namespace();
+        let mut inputs = s.hash.clone();
+        for zone in zones(s) {
+            let version = self.world.secret_version(namespace, &zone.credentials_ref);
+            inputs.push(' ');
+            inputs.push_str(version.as_deref().unwrap_or("-"));
+        }
+        inputs
+    }
+
+    async fn ask_for_machines(&self, s: &Snapshot) -> Result<Checks, Error> {
+        let zones = zones(s);
         let client = self.writer.client();
         let policy = self.shelf.clouds().policy();
         let namespace = self.config.system_namespace();
@@ -181,6 +223,10 @@ impl<C: Clouds> Keeper<C> {
         }
         all
     }
+}
+
+fn zones(s: &Snapshot) -> &[AvailabilityZone] {
+    s.datacenter.as_ref().map(|one| one.object.spec.availability_zones.as_slice()).unwrap_or_default()
 }
 
 fn zone_text(zone: &AvailabilityZone, message: &str) -> String {

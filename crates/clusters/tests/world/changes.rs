@@ -53,7 +53,7 @@ async fn an_upgrade_goes_through_the_control_plane_the_network_and_then_the_work
     assert!(site.inside.get("daemonsets.apps", "kube-system", "cilium-pre-flight-check").is_none());
     let agent = site.inside.get("daemonsets.apps", "kube-system", "cilium").unwrap();
     assert_eq!(agent["spec"]["template"]["spec"]["containers"][0]["image"], "images.example/cilium:v1.17.1");
-    let told = events(&server, "prod");
+    let told = told_of(&server, "prod").await;
     assert!(told.contains(&"CNIUpgraded".to_owned()) && told.contains(&"TemplateReplaced".to_owned()), "{told:?}");
     assert_eq!(server.get(CLUSTERS, NS, "prod").unwrap()["status"]["cni"]["version"], "v1.17.1");
 }
@@ -105,7 +105,7 @@ async fn groups_come_and_go_with_all_that_is_theirs() {
     assert!(server.get(GROUPS, SYSTEM, "prod-more").is_none());
     assert!(server.get(CHECKS, SYSTEM, "prod-more-worker-unhealthy").is_none());
     assert!(server.get(GROUPS, SYSTEM, "theirs").is_some(), "what others made is left alone");
-    let told = events(&server, "prod");
+    let told = told_of(&server, "prod").await;
     assert!(
         told.contains(&"WorkerGroupDeleted".to_owned()) && told.contains(&"ForeignMachineDeployment".to_owned()),
         "{told:?}"
@@ -177,7 +177,7 @@ async fn zones_come_and_go_without_replacing_a_machine_and_a_role_of_one_is_told
     assert!(server.wait_until(LIMIT, |server| zones(server) == ["az-1"]).await, "{:?}", zones(&server));
     ready(&server, "prod").await;
     assert_eq!(specs(&server), before);
-    assert!(events(&server, "prod").contains(&"ZoneRemovalBlocked".to_owned()));
+    assert!(told_of(&server, "prod").await.contains(&"ZoneRemovalBlocked".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +216,7 @@ async fn what_somebody_changes_of_generated_objects_is_set_back() {
     let installed =
         site.inside.wait_until(LIMIT, |inside| inside.get("daemonsets.apps", "kube-system", "cilium").is_some());
     assert!(installed.await, "at the next look");
-    assert!(events(&server, "prod").contains(&"DriftRepaired".to_owned()));
+    assert!(told_of(&server, "prod").await.contains(&"DriftRepaired".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,7 +35,7 @@ async fn a_bad_datacenter_is_told_with_every_zone_and_blocks_only_what_is_new() 
     assert_eq!(found(&datacenter, "Valid").1, "ValidationFailed");
     assert_eq!(found(&datacenter, "CredentialsValid").0, "True");
     assert_eq!(generated(&server), Vec::<String>::new());
-    let told = events(&server, "prod");
+    let told = told_of(&server, "prod").await;
     assert_eq!(told, ["ValidationFailed"], "once");
     change(&server, DATACENTERS, "dc", |object| {
         object["spec"]["availabilityZones"].as_array_mut().unwrap().truncate(1);

@@ -35,7 +35,7 @@ async fn a_cluster_becomes_ready_is_left_in_peace_and_goes() {
     let agent = site.inside.get("daemonsets.apps", "kube-system", "cilium").unwrap();
     assert_eq!(agent["metadata"]["labels"]["clusters.berth.dev/managed"], "true");
     assert_eq!(generated(&server).len(), 9, "{:?}", generated(&server));
-    let told = events(&server, "prod");
+    let told = told_of(&server, "prod").await;
     for reason in [
         "ClusterCreating",
         "ControlPlaneApplied",
@@ -60,7 +60,7 @@ async fn a_cluster_becomes_ready_is_left_in_peace_and_goes() {
     assert!(server.wait_until(LIMIT, |server| server.get(CLUSTERS, NS, "prod").is_none()).await);
     assert_eq!(generated(&server), Vec::<String>::new());
     assert!(server.get("secrets", SYSTEM, "global").is_some(), "secrets are never deleted");
-    assert!(events(&server, "prod").contains(&"ClusterDeleted".to_owned()));
+    assert!(told_of(&server, "prod").await.contains(&"ClusterDeleted".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

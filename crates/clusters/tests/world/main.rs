@@ -4,6 +4,7 @@
 
 mod changes;
 mod checks;
+mod cost;
 mod invariants;
 mod life;
 mod others;

@@ -454,6 +454,12 @@ pub fn events(server: &Server, name: &str) -> Vec<String> {
     reasons
 }
 
+/// The same, once everything that happened is told: events are sent behind what they tell of.
+pub async fn told_of(server: &Server, name: &str) -> Vec<String> {
+    pass(1).await;
+    events(server, name)
+}
+
 pub fn change(server: &Server, kind: &str, name: &str, change: impl FnOnce(&mut Value)) {
     server.edit(kind, NS, name, change).unwrap();
 }
