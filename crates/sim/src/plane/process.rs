@@ -4,6 +4,8 @@ use super::PlaneError;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -190,26 +192,29 @@ pub(super) fn temp_dir() -> Result<PathBuf, PlaneError> {
     Ok(dir)
 }
 
-/// Where ports for servers are taken from: below what Linux and macOS give to outgoing connections, so that no connection
-/// can take a port between its being chosen here and the server listening on it.
+/// Where ports for servers are taken from: below what Linux gives to outgoing connections, so that no connection can take a
+/// port between its being chosen here and the server listening on it.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// A port on 127.0.0.1 for a server of this process. Nobody else is given it while this process lives: the lock on its file
-/// ends with the process, however it ends.
+/// A port on 127.0.0.1 for a server of this process. Nobody else is given it while this process lives.
 pub fn free_port() -> Result<u16, PlaneError> {
-    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    static HELD: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = usize::try_from(std::process::id()).unwrap_or_default().wrapping_mul(61);
     for port in PORTS.cycle().skip(begin % PORTS.len()).take(PORTS.len()) {
-        // A file of another user cannot be opened, and then the port is taken.
-        let path = std::env::temp_dir().join(format!("berth-port-{port}"));
-        let Ok(file) = File::options().create(true).append(true).open(path) else { continue };
-        if file.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            held.push(file);
+        let Ok(lock) = hold(port) else { continue };
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            held.push(lock);
             return Ok(port);
         }
     }
     Err(PlaneError::io("looking for a free port")(ErrorKind::AddrInUse.into()))
+}
+
+/// The lock on a port: a socket whose name one process can have at a time. Such names are as far known as ports are, on this
+/// machine or in this container, and whatever ends the process, the kernel takes its name back. No file is left behind.
+fn hold(port: u16) -> std::io::Result<UnixListener> {
+    UnixListener::bind_addr(&SocketAddr::from_abstract_name(format!("berth-port-{port}"))?)
 }
 
 /// Status and body of a plain GET on 127.0.0.1, within two seconds.
@@ -275,8 +280,7 @@ mod tests {
         assert_eq!(ports.len(), 50, "{ports:?}");
         assert!(ports.iter().all(|port| PORTS.contains(port)), "{ports:?}");
         for port in ports {
-            let lock = File::open(std::env::temp_dir().join(format!("berth-port-{port}"))).unwrap();
-            assert!(lock.try_lock().is_err(), "another process could take {port}");
+            assert!(hold(port).is_err(), "another process could take {port}");
         }
         let connection = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         assert!(!PORTS.contains(&connection.local_addr().unwrap().port()));
