@@ -175,7 +175,7 @@ fn schema_node<'a>(root: &'a mut Value, path: &str) -> &'a mut Map<String, Value
     }
 }
 
-fn metadata_schema() -> Value {
+pub(crate) fn metadata_schema() -> Value {
     let text = json!({ "type": "string" });
     let map = json!({ "type": "object", "additionalProperties": text });
     json!({

@@ -69,6 +69,10 @@ impl Managed {
         Self { entries }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub(crate) fn set(&self, who: &Entry) -> Option<FieldSet> {
         self.entries.iter().find(|(e, ..)| e == who).map(|(_, s, _)| s.clone())
     }
@@ -137,6 +141,11 @@ impl Managed {
 
 /// Takes away what nobody can own through this endpoint.
 pub(crate) fn owned_part(set: FieldSet, kind: &Kind, subresource: Option<&str>) -> FieldSet {
+    part_of(set, kind.status, subresource)
+}
+
+/// The same for objects whose status is written on its own, or is not.
+pub(crate) fn part_of(set: FieldSet, status: bool, subresource: Option<&str>) -> FieldSet {
     if subresource == Some("status") {
         return set.only("f:status");
     }
@@ -150,7 +159,7 @@ pub(crate) fn owned_part(set: FieldSet, kind: &Kind, subresource: Option<&str>) 
     if out.children.get("f:metadata").is_some_and(FieldSet::is_empty) {
         out = out.without(&["f:metadata"]);
     }
-    if kind.status {
+    if status {
         out = out.without(&["f:status"]);
     }
     out

@@ -63,6 +63,7 @@ mod schema;
 mod select;
 mod status;
 mod store;
+mod stored;
 mod verbs;
 mod watch;
 mod write;
@@ -86,6 +87,7 @@ pub use kinds::Kind;
 pub use log::{Entry, Outcome};
 pub use rng::Rng;
 pub use store::Key;
+pub use stored::stored;
 
 /// Reads the time; given by the test, so that a run can be repeated.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
