@@ -170,24 +170,12 @@ impl Corner {
             .arg(&self.world.kubeconfig)
             .args(["--health-addr", &format!("127.0.0.1:{}", self.health)])
             .args(more);
-        self.sign(&mut command);
+        self.ec2.lend(&mut command);
         self.starts += 1;
         let log = self.log();
         let mut process = Process::start("berth", command, &log, None).expect("Berth starts");
         plane::wait_http(&mut process, self.health, "/readyz", READY).await.expect("Berth is ready");
         self.berth = Some(process);
-    }
-
-    /// Gives a command the account, and nothing else that the machine might know about AWS.
-    fn sign(&self, command: &mut Command) {
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {
-            command.env_remove(name);
-        }
-        for service in ["ec2", "sts"] {
-            command.args(["--aws-endpoint", &format!("{service}={}", self.ec2.endpoint)]);
-        }
-        command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
-        command.env("AWS_ACCESS_KEY_ID", &self.ec2.access_key).env("AWS_SECRET_ACCESS_KEY", &self.ec2.secret);
     }
 
     fn log(&self) -> PathBuf {
@@ -205,7 +193,7 @@ impl Corner {
     /// Runs a command that asks AWS, as the administrator.
     pub fn ask(&self, args: &[&str]) -> Output {
         let mut command = self.command(args);
-        self.sign(&mut command);
+        self.ec2.lend(&mut command);
         command.output().expect("the binary runs")
     }
 

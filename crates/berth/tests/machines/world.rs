@@ -279,9 +279,8 @@ impl World {
     /// What `berth leaks` prints, with the account of the EC2 simulator.
     pub fn leaks(&self) -> String {
         let mut command = Command::new(BERTH);
-        command.args(["leaks", "--aws-endpoint", &format!("ec2={}", self.ec2.endpoint), "--aws-endpoint"]);
-        command.arg(format!("sts={}", self.ec2.endpoint)).arg("--kubeconfig").arg(self.plane.kubeconfig_path());
-        sign(&mut command, &self.ec2);
+        command.args(["leaks", "--kubeconfig"]).arg(self.plane.kubeconfig_path());
+        self.ec2.lend(&mut command);
         let output = command.env("COLUMNS", "160").env("NO_COLOR", "1").stdin(Stdio::null()).output().expect("it runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("UTF-8")
@@ -320,10 +319,9 @@ async fn berth(
         .args(["--webhook-bind-host", "127.0.0.1", "--webhook-port", &webhooks.to_string(), "--webhook-cert-dir"])
         .arg(plane.webhook_cert_dir()?)
         .args(["--cloudstack-endpoint-allow", acs.endpoint.trim_end_matches("/client/api")])
-        .args(["--aws-endpoint", &format!("ec2={}", ec2.endpoint), "--aws-endpoint", &format!("sts={}", ec2.endpoint)])
         .args(["--health-addr", &format!("127.0.0.1:{health}"), "--kubeconfig"])
         .arg(kubeconfig);
-    sign(&mut command, ec2);
+    ec2.lend(&mut command);
     let mut process = Process::start("berth", command, log, None)?;
     plane::wait_http(&mut process, health, "/readyz", READY).await?;
     let ca = plane.ca()?;
@@ -332,15 +330,6 @@ async fn berth(
         plane::apply(client, &configuration).await?;
     }
     Ok(process)
-}
-
-/// The account of the simulator, and nothing else that the machine might know about AWS.
-fn sign(command: &mut Command, ec2: &ec2::Handle) {
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {
-        command.env_remove(name);
-    }
-    command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
-    command.env("AWS_ACCESS_KEY_ID", &ec2.access_key).env("AWS_SECRET_ACCESS_KEY", &ec2.secret);
 }
 
 impl Shared for World {

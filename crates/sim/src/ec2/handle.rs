@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
+use std::process::Command;
 use std::time::Duration;
 
 use super::world::World;
@@ -34,6 +35,18 @@ impl Deref for Handle {
 }
 
 impl Handle {
+    /// Gives a command of Berth the way here and the first account, and nothing else that this machine may know about AWS.
+    pub fn lend(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {
+            command.env_remove(name);
+        }
+        for service in ["ec2", "sts"] {
+            command.args(["--aws-endpoint", &format!("{service}={}", self.endpoint)]);
+        }
+        command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
+        command.env("AWS_ACCESS_KEY_ID", &self.access_key).env("AWS_SECRET_ACCESS_KEY", &self.secret);
+    }
+
     /// No capacity any more for an operation (`AllocateHosts` or `RunInstances`), type or family, and zone.
     pub fn run_short(&self, operation: &str, kind: &str, zone: &str) {
         self.world().script.run_short(operation, kind, zone);
