@@ -18,6 +18,7 @@ use kit::admission::{Admission, Duty, FieldError, FieldPath, Review, Verdict, We
 
 pub use defaults::fill;
 pub use kit::admission::Ours;
+pub(crate) use tags::is_free;
 pub use unbuilt::{Missing, missing};
 
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";

@@ -3,6 +3,7 @@
 
 mod release;
 
+use api::key::ObjectKey;
 use api::meta::Versioned;
 use api::names::InstanceId;
 use api::names::claims::REBOOT_ANNOTATION;
@@ -22,9 +23,10 @@ use serde_json::{Value, json};
 use crate::asker::{Asked, Asker};
 use crate::claim::Progress;
 use crate::classes::Class;
-use crate::decide::{ENDED, MISMATCHED, Step, provider_id};
+use crate::decide::{ENDED, MISMATCHED, Step, UNFIT, offered, provider_id};
 use crate::journal::{Allocation, Launch, Phase, Scope, legal};
 use crate::observe::{name, words};
+use crate::own::is_retained;
 use crate::request;
 use crate::room::{Error, Keeper, read};
 use crate::shelf::{Age, Shelf};
@@ -69,7 +71,8 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             Step::Publish { instance, provider_id } => self.publish(s, &instance, &provider_id).await,
             Step::Terminate { instances } => self.terminate(s, &instances).await,
             Step::Release { hosts } => self.release(s, &hosts).await,
-            Step::Retain { host, change } => self.retain(s, &host, &change).await,
+            Step::Retain { host, change, heir: Some(heir) } => self.hand_over(s, &host, &heir, &change).await,
+            Step::Retain { host, change, heir: None } => self.retain(s, &host, &change).await,
             Step::Retag { resources, change } => {
                 let shelf = self.shelf(s).await?;
                 let done = self.retag(&shelf, &resources, &change).await;
@@ -212,7 +215,26 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
                 return Err(Error::Behind);
             }
         }
+        let joined = offered(s, allocation)
+            .filter(|_| allocation.adopted && before.as_ref().is_none_or(|b| b.epoch != allocation.epoch));
+        if let Some(joined) = &joined {
+            let known = |key: &ObjectKey, epoch: u32| {
+                let mut others = s.pool.iter().flat_map(|pool| pool.others(&joined.host, &s.key));
+                others.any(|other| other.is_claim && other.key == *key && other.epoch == epoch)
+            };
+            // The room is without those; a host that is taken as a whole is one claim's.
+            let room = if joined.phase == Phase::Claimed { joined.room } else { 1 };
+            if !self.places.reserve((&s.key, &joined.host, allocation.epoch), room, known, s.now) {
+                return Err(Error::Behind);
+            }
+        }
         let flow = self.change(s, annotation(ALLOCATION_ANNOTATION, &allocation.text(&s.key.to_string()))).await?;
+        if let Some(joined) = joined {
+            let what = if joined.phase == Phase::Claimed { "a place on" } else { "the whole of" };
+            let message =
+                format!("{what} {} in {}: it is there and fits spec.hostSelector", joined.host, joined.place.zone);
+            self.events.say(&s.target, false, ClaimReason::HostSelected.as_str(), &message).await;
+        }
         self.memories.change(&s.key, |memory| memory.unused = begins.then(|| allocation.token.clone()));
         let ended = before.is_some_and(|before| !before.phase.is_over()) && allocation.phase.is_over();
         if ended {
@@ -225,6 +247,12 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
     async fn ended(&self, s: &Snapshot, allocation: &Allocation) {
         let hosts: Vec<String> = allocation.hosts.iter().map(ToString::to_string).collect();
         self.memories.change(&s.key, |memory| memory.refusals.clear());
+        self.places.forget(&s.key);
+        if allocation.phase == Phase::Released && is_left(s) {
+            // It was not released. What went wrong on it says nothing about the next one.
+            self.memories.went_well(&s.key, Doing::Launch);
+            return;
+        }
         if hosts.is_empty() {
             return;
         }
@@ -317,7 +345,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
                 // Only a definite refusal is stored: what may have been done is looked for under its token.
                 let code = error.code().filter(|_| !error.maybe_done());
                 let passing = Class::of(error.kind()) == Class::Transient;
-                if let Some(code) = code.filter(|code| !passing || *code == ENDED || *code == MISMATCHED) {
+                if let Some(code) = code.filter(|code| !passing || [ENDED, MISMATCHED, UNFIT].contains(code)) {
                     let refused = launch.refused(code);
                     self.settle(s, live, &annotation(LAUNCH_ANNOTATION, &refused.text(&s.key.to_string()))).await?;
                 }
@@ -490,6 +518,15 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
     }
 }
 
-fn annotation(key: &str, text: &str) -> Value {
+/// Whether the hosts of the journal live on, as another claim's or as what was left behind.
+fn is_left(s: &Snapshot) -> bool {
+    let journal = s.journal();
+    let Some(before) = &journal.allocation else { return false };
+    let others = |host: &Host| s.is_passed_on(before, host) || (is_retained(&host.tags) && !s.owns(host));
+    let mut shown = before.hosts.iter().filter_map(|id| s.sight()?.hosts.get(id));
+    before.phase == Phase::Claimed || shown.any(|host| !host.state.is_released() && others(host))
+}
+
+pub(crate) fn annotation(key: &str, text: &str) -> Value {
     json!({"metadata": {"annotations": {key: text}}})
 }

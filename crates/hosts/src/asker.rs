@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::key::ObjectKey;
 use api::meta::Versioned;
-use api::names::InstanceId;
+use api::names::{HostId, InstanceId};
 use api::own::AWSMachineStatus;
 use api::raw::AWSMachine;
 use api::status::Conditioned;
@@ -26,7 +26,7 @@ use crate::journal::{Journal, Phase};
 use crate::memory::Shown;
 use crate::observe::at;
 use crate::room::{Error, read};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Holder, Snapshot};
 use crate::status;
 
 /// What is asked for, as it is stored.
@@ -80,6 +80,16 @@ pub trait Asker: Send + Sync + 'static {
     /// The intents of those whose hosts are counted together with its own.
     fn shown(&self, namespace: &str, group: &str) -> Vec<Shown>;
 
+    /// Who of a namespace counts on which hosts, as the index shows it.
+    fn holders(&self, namespace: &str) -> Vec<(HostId, Holder)>;
+
+    /// The same as the server has it now.
+    fn holders_now(
+        &self,
+        client: kube::Client,
+        namespace: &str,
+    ) -> impl Future<Output = Result<Vec<(HostId, Holder)>, Error>> + Send;
+
     /// How it is written down which instance it has.
     fn published(instance: &InstanceId, provider_id: &str) -> Value;
 
@@ -115,9 +125,11 @@ pub(crate) fn intent(key: ObjectKey, journal: &Journal) -> Option<Shown> {
     let hosts = match allocation.phase {
         Phase::Intended => allocation.terms.quantity,
         Phase::Allocated | Phase::Releasing => u32::try_from(allocation.hosts.len()).unwrap_or(u32::MAX),
-        Phase::Released | Phase::Retained | Phase::Abandoned => 0,
+        Phase::Claimed | Phase::Released | Phase::Retained | Phase::Abandoned => 0,
     };
-    let (epoch, quantity, at) = (allocation.epoch, allocation.terms.quantity, allocation.at);
+    // For a place on a host nothing was asked of EC2.
+    let quantity = if allocation.phase == Phase::Claimed { 0 } else { allocation.terms.quantity };
+    let (epoch, at) = (allocation.epoch, allocation.at);
     Some(Shown { key, epoch, hosts, quantity, at })
 }
 
@@ -170,6 +182,14 @@ impl Asker for ByMachine {
     fn shown(&self, namespace: &str, group: &str) -> Vec<Shown> {
         let machines = self.world.machines.by("cluster", &format!("{namespace}/{group}"));
         machines.into_iter().filter_map(|(key, machine)| intent(key, machine.journal.as_ref().ok()?)).collect()
+    }
+
+    fn holders(&self, _: &str) -> Vec<(HostId, Holder)> {
+        Vec::new()
+    }
+
+    async fn holders_now(&self, _: kube::Client, _: &str) -> Result<Vec<(HostId, Holder)>, Error> {
+        Ok(Vec::new())
     }
 
     fn published(instance: &InstanceId, provider_id: &str) -> Value {

@@ -1,9 +1,10 @@
 //! What must hold of any plan, whoever thought it up: the rules that keep hosts from being lost, doubled, or taken from
 //! others.
 
+use api::names::HostId;
 use kit::room::Violation;
 
-use crate::decide::{CONSISTENT, Gate, Step, gate, launch_is_settled};
+use crate::decide::{CONSISTENT, Gate, Step, gate, is_in_use, launch_is_settled};
 use crate::journal::{Allocation, Phase, legal};
 use crate::own::is_retained;
 use crate::request;
@@ -60,6 +61,9 @@ fn one(s: &Snapshot, step: &Step) -> Result<(), Violation> {
                 return broken(illegal.to_string());
             }
             match &journal.allocation {
+                Some(before) if before.epoch != allocation.epoch => {
+                    taken(s, allocation).and_then(|()| ended(s, before, allocation))
+                }
                 Some(before) => ended(s, before, allocation),
                 None => begun(s, allocation),
             }
@@ -106,13 +110,17 @@ fn one(s: &Snapshot, step: &Step) -> Result<(), Violation> {
             if !s.alive().is_empty() || s.machine.instance().is_some() {
                 return broken("a machine has one instance".to_owned());
             }
-            let own = journal.allocation.as_ref().filter(|allocation| allocation.phase == Phase::Allocated);
+            let ready = |allocation: &&Allocation| matches!(allocation.phase, Phase::Allocated | Phase::Claimed);
+            let own = journal.allocation.as_ref().filter(ready);
             let hosted = launch.host.as_ref().is_none_or(|host| own.is_some_and(|own| own.hosts.contains(host)));
             if s.is_dynamic() && (!hosted || launch.host.is_none()) {
                 return broken("a machine with hosts of its own runs on one of them".to_owned());
             }
             let shown = launch.host.as_ref().and_then(|host| s.sight()?.hosts.get(host));
-            let mine = |host: &aws::port::Host| own.is_some_and(|own| s.owns(host) || s.may_take(host, &own.id));
+            let mine = |host: &aws::port::Host| {
+                let place = |own: &Allocation| own.phase == Phase::Claimed && s.may_share(host);
+                own.is_some_and(|own| s.owns(host) || s.may_take(host, &own.id) || place(own))
+            };
             if s.is_dynamic() && shown.is_some_and(|host| !mine(host)) {
                 return broken(
                     "nothing is launched on a host whose tags do not say that it is the machine's".to_owned(),
@@ -151,12 +159,31 @@ fn one(s: &Snapshot, step: &Step) -> Result<(), Violation> {
                 if used {
                     return broken(format!("host {host} is in use"));
                 }
+                let selects = s.claim.as_ref().is_some_and(|claim| claim.selector.is_some());
+                let counted_on = s.pool.as_ref().map(|pool| pool.others(host, &s.key).next().is_some());
+                if counted_on.unwrap_or(selects) {
+                    return broken(format!("others count on host {host}, or nobody has looked whether they do"));
+                }
             }
             Ok(())
         }
-        Step::Retain { host, .. } => {
+        Step::Retain { host, heir, .. } => {
             let owned = s.sight().and_then(|sight| sight.hosts.get(host)).is_some_and(|host| s.owns(host));
-            if owned { Ok(()) } else { broken(format!("host {host} is not ours to leave")) }
+            if !owned {
+                return broken(format!("host {host} is not ours to leave"));
+            }
+            let Some(heir) = heir else { return Ok(()) };
+            let counts = |own: &Allocation| {
+                let others = s.pool.iter().flat_map(|pool| pool.others(host, &s.key));
+                others.filter(|other| other.key == *heir).any(|other| other.may_inherit(&own.id))
+            };
+            let releasing = journal.allocation.as_ref().filter(|own| own.phase == Phase::Releasing);
+            if !s.alive().is_empty() || !releasing.is_some_and(counts) {
+                return broken(format!(
+                    "host {host} is handed over only to a claim that counts on it, once it is left"
+                ));
+            }
+            Ok(())
         }
         Step::Share { host, .. } => {
             let named = s.machine.spec.host_id.as_deref() == Some(host.as_str());
@@ -175,16 +202,26 @@ fn one(s: &Snapshot, step: &Step) -> Result<(), Violation> {
     }
 }
 
-/// Whether a journal begins with nothing, or with hosts that are provably the machine's to take.
-fn begun(s: &Snapshot, allocation: &Allocation) -> Result<(), Violation> {
-    let takes = |id| s.sight().and_then(|sight| sight.hosts.get(id)).is_some_and(|h| s.may_take(h, &allocation.id));
-    match allocation.hosts.iter().find(|id| !takes(*id)) {
+/// Whether an epoch begins with nothing, or with hosts that are provably the machine's to take.
+fn taken(s: &Snapshot, allocation: &Allocation) -> Result<(), Violation> {
+    let shown = |id: &HostId| {
+        s.sight().and_then(|sight| sight.hosts.get(id)).is_some_and(|host| s.may_take(host, &allocation.id))
+    };
+    // What a claim selects is not in sight before it has it.
+    let offered = || crate::decide::offered(s, allocation).is_some();
+    match allocation.hosts.iter().find(|id| !shown(id) && !offered()) {
         Some(host) => Err(Violation::new(format!("host {host} is not ours to take"))),
-        None if allocation.hosts.is_empty() && s.doubtful().is_some() => {
-            Err(Violation::new("no host is asked for while another one may be the machine's"))
-        }
         None => Ok(()),
     }
+}
+
+/// Whether a journal begins as an epoch does, and with no host in doubt.
+fn begun(s: &Snapshot, allocation: &Allocation) -> Result<(), Violation> {
+    taken(s, allocation)?;
+    if allocation.hosts.is_empty() && s.doubtful().is_some() {
+        return Err(Violation::new("no host is asked for while another one may be the machine's"));
+    }
+    Ok(())
 }
 
 /// Whether every host that a record lets go of is known not to be paid for through us any more.
@@ -197,10 +234,23 @@ fn ended(s: &Snapshot, before: &Allocation, after: &Allocation) -> Result<(), Vi
         };
     }
     let lets_go = matches!(after.phase, Phase::Released | Phase::Retained);
-    let over = |host: &api::names::HostId| {
+    if before.phase == Phase::Claimed {
+        let own = s.paid().any(|host| before.hosts.contains(&host.id));
+        return match lets_go && (own || is_in_use(s)) {
+            true => {
+                Err(Violation::new("a place is left when nothing of the claim is on it, and the host is another's"))
+            }
+            false => Ok(()),
+        };
+    }
+    let over = |host: &HostId| {
         let shown = s.sight().and_then(|sight| sight.hosts.get(host));
         match shown {
-            Some(shown) => shown.state.is_released() || (is_retained(&shown.tags) && !s.owns(shown)),
+            Some(shown) => {
+                shown.state.is_released()
+                    || (is_retained(&shown.tags) && !s.owns(shown))
+                    || s.is_passed_on(before, shown)
+            }
             None => {
                 let unknown = s.sight().is_some_and(|sight| sight.unknown_hosts.contains(host));
                 unknown && s.is_older(before.at, CONSISTENT) && s.is_at_home()

@@ -1,6 +1,6 @@
 //! The rights the room needs in an AWS account, as a policy to attach to its role.
 
-use api::names::hosts::{ALLOCATION_ID_TAG, MANAGEMENT_CLUSTER_TAG};
+use api::names::hosts::{ALLOCATION_ID_TAG, MANAGEMENT_CLUSTER_TAG, RETAINED_TAG};
 use serde_json::{Value, json};
 
 /// Rights to look.
@@ -64,7 +64,8 @@ fn pass_role(profiles: &[&str]) -> Value {
 #[must_use]
 pub fn hardened_policy(profiles: &[&str]) -> Value {
     const HOST: &str = "arn:*:ec2:*:*:dedicated-host/*";
-    let has_id = || json!({"Null": {format!("aws:ResourceTag/{ALLOCATION_ID_TAG}"): "false"}});
+    let has = |tag: &str| json!({"Null": {format!("aws:ResourceTag/{tag}"): "false"}});
+    let has_id = || has(ALLOCATION_ID_TAG);
     let names_keeper = json!({"Null": {format!("aws:RequestTag/{MANAGEMENT_CLUSTER_TAG}"): "false"}});
     let tagging = |actions: &[&str]| {
         let not = json!({"Sid": "TagsOfOthers", "Effect": "Allow", "Action": actions, "NotResource": HOST});
@@ -82,6 +83,8 @@ pub fn hardened_policy(profiles: &[&str]) -> Value {
             Some(json!({"StringEquals": {"ec2:CreateAction": "AllocateHosts"}})),
         ),
         statement("TagOwnHosts", &["ec2:CreateTags"], HOST, Some(has_id())),
+        // What was left behind on purpose may be taken again.
+        statement("TagLeftHosts", &["ec2:CreateTags"], HOST, Some(has(RETAINED_TAG))),
         tagging(&["ec2:CreateTags", "ec2:DeleteTags"]),
         pass_role(profiles),
     ])

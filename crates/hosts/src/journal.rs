@@ -28,6 +28,8 @@ pub enum Phase {
     Intended,
     /// The hosts are ours.
     Allocated,
+    /// A place on a host is ours; the host is another claim's.
+    Claimed,
     /// The hosts are being given back.
     Releasing,
     /// The hosts are given back, or there never were any.
@@ -45,6 +47,7 @@ impl Phase {
         match self {
             Self::Intended => "Intended",
             Self::Allocated => "Allocated",
+            Self::Claimed => "Claimed",
             Self::Releasing => "Releasing",
             Self::Released => "Released",
             Self::Retained => "Retained",
@@ -176,6 +179,8 @@ pub struct Allocation {
     pub past: Vec<HostId>,
     /// Whether the hosts were there before this journal was.
     pub adopted: bool,
+    /// Whose the host was that was handed over, as long as its tags may still say so.
+    pub from: Option<AllocationId>,
     /// Why the hosts are given back.
     pub cause: Option<Cause>,
     /// When the phase began; while `Intended`, when hosts were last asked for.
@@ -255,6 +260,31 @@ impl Allocation {
     /// # Errors
     /// When hosts of `before` may still be paid for.
     pub fn intend(id: AllocationId, before: Option<&Self>, terms: Terms, now: Timestamp) -> Result<Self, Illegal> {
+        let next = Self::next(id, before, terms, now)?;
+        legal(before, &next)?;
+        Ok(next)
+    }
+
+    /// The first allocation of a machine, or the next one after `before` has ended, with a host that is there already:
+    /// the host itself (`Allocated`), or a place on it (`Claimed`).
+    ///
+    /// # Errors
+    /// When hosts of `before` may still be paid for.
+    pub fn join(
+        id: AllocationId,
+        before: Option<&Self>,
+        terms: Terms,
+        (phase, host): (Phase, HostId),
+        now: Timestamp,
+    ) -> Result<Self, Illegal> {
+        let mut next = Self::next(id, before, terms, now)?;
+        next.past.retain(|past| *past != host);
+        (next.phase, next.hosts, next.adopted) = (phase, vec![host], true);
+        legal(before, &next)?;
+        Ok(next)
+    }
+
+    fn next(id: AllocationId, before: Option<&Self>, terms: Terms, now: Timestamp) -> Result<Self, Illegal> {
         let epoch = before.map_or(1, |before| before.epoch.saturating_add(1));
         let id = before.map_or(id, |before| before.id.clone());
         let refused = |why| Illegal { from: standing(before), to: format!("Intended of epoch {epoch}"), why };
@@ -266,7 +296,7 @@ impl Allocation {
             }
         }
         past.drain(..past.len().saturating_sub(REMEMBERED));
-        let next = Self {
+        Ok(Self {
             id,
             epoch,
             token,
@@ -275,11 +305,16 @@ impl Allocation {
             hosts: Vec::new(),
             past,
             adopted: false,
+            from: None,
             cause: None,
             at: whole(now),
-        };
-        legal(before, &next)?;
-        Ok(next)
+        })
+    }
+
+    /// The same place, once the host itself was handed over with it.
+    #[must_use]
+    pub fn handed(&self, from: AllocationId, now: Timestamp) -> Self {
+        Self { from: Some(from), ..self.in_phase(Phase::Allocated, now) }
     }
 
     /// The same allocation in another phase, from `now` on.
@@ -336,6 +371,7 @@ pub fn legal(from: Option<&Allocation>, to: &Allocation) -> Result<(), Illegal> 
             Phase::Allocated if to.adopted && !to.hosts.is_empty() => Ok(()),
             _ if to.epoch != 1 => no("the first epoch is 1"),
             Phase::Intended if to.hosts.is_empty() => Ok(()),
+            Phase::Claimed if to.adopted && to.hosts.len() == 1 => Ok(()),
             _ => no("an allocation begins with the intent, or with hosts that are adopted"),
         };
     };
@@ -346,6 +382,11 @@ pub fn legal(from: Option<&Allocation>, to: &Allocation) -> Result<(), Illegal> 
         let next = from.epoch.checked_add(1) == Some(to.epoch);
         return match (from.phase, to.phase) {
             (Phase::Released, Phase::Intended) if next && to.hosts.is_empty() && to.token != from.token => Ok(()),
+            (Phase::Released, Phase::Allocated | Phase::Claimed)
+                if next && to.adopted && to.hosts.len() == 1 && to.token != from.token =>
+            {
+                Ok(())
+            }
             (Phase::Released, _) => no("the next epoch begins with an intent and a new token"),
             _ => no("an epoch ends when all its hosts are given back"),
         };
@@ -365,6 +406,8 @@ pub fn legal(from: Option<&Allocation>, to: &Allocation) -> Result<(), Illegal> 
         (Phase::Intended, Phase::Allocated | Phase::Abandoned) => Ok(()),
         (Phase::Intended, Phase::Released) if to.hosts.is_empty() => Ok(()),
         (Phase::Allocated, Phase::Allocated | Phase::Releasing | Phase::Retained | Phase::Abandoned) => Ok(()),
+        // The host was handed over, or the place on it was left.
+        (Phase::Claimed, Phase::Claimed | Phase::Allocated | Phase::Released | Phase::Abandoned) => Ok(()),
         // What was to be given back turned out to hold our instance.
         (Phase::Releasing, Phase::Allocated) => Ok(()),
         (Phase::Releasing, Phase::Releasing | Phase::Released | Phase::Retained | Phase::Abandoned) => Ok(()),

@@ -46,6 +46,7 @@ mod observe;
 pub mod obstacle;
 pub mod own;
 pub mod placement;
+mod pool;
 pub mod request;
 pub mod rights;
 pub mod room;

@@ -172,6 +172,42 @@ impl Ledger {
     }
 }
 
+/// Places on hosts that claims are about to write down, so that two of them do not count on the last one although the index
+/// lags behind what is stored.
+#[derive(Debug, Default)]
+pub struct Places(Mutex<BTreeMap<ObjectKey, (HostId, u32, Timestamp)>>);
+
+/// For how long a place that was not seen to be written down counts.
+const NOTED: Duration = Duration::from_secs(60);
+
+impl Places {
+    /// Notes that a claim counts on a host in an epoch, unless as many others do as there is room for. Those who are `known`
+    /// to count on it, with their epochs, are no part of the room.
+    pub fn reserve(
+        &self,
+        (key, host, epoch): (&ObjectKey, &HostId, u32),
+        room: u32,
+        known: impl Fn(&ObjectKey, u32) -> bool,
+        now: Timestamp,
+    ) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, (_, _, at)| at.saturating_add(NOTED).unwrap_or(Timestamp::MAX) > now);
+        let unseen = |(other, (on, epoch, _)): &(&ObjectKey, &(HostId, u32, Timestamp))| {
+            *other != key && on == host && !known(other, *epoch)
+        };
+        if all.iter().filter(unseen).count() >= usize::try_from(room).unwrap_or(usize::MAX) {
+            return false;
+        }
+        all.insert(key.clone(), (host.clone(), epoch, now));
+        true
+    }
+
+    /// The claim does not count on anything.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +227,24 @@ mod tests {
         let shown = [Shown { key: key("a"), epoch: 1, hosts: 2, quantity: 2, at: now }];
         assert_eq!(ledger.count("c", &shown, now), (2, 2), "what the index shows is not counted twice");
         assert!(ledger.reserve("c", &shown, (&key("b"), 1, 1), caps, now));
+    }
+
+    #[test]
+    fn the_last_place_on_a_host_is_one_claims_until_the_index_shows_whose() {
+        let (places, now) = (Places::default(), Timestamp::UNIX_EPOCH);
+        let host: HostId = "h-00000001".parse().unwrap();
+        let reserve = |name: &str, room, known: &[&str], now| {
+            let seen = |other: &ObjectKey, _: u32| known.contains(&other.name());
+            places.reserve((&key(name), &host, 1), room, seen, now)
+        };
+        assert!(reserve("a", 1, &[], now) && reserve("a", 1, &[], now), "once or twice, it is the same one");
+        assert!(!reserve("b", 1, &[], now));
+        assert!(reserve("b", 1, &["a"], now), "the room that is left is without what the index shows");
+        assert!(!reserve("c", 2, &[], now) && reserve("c", 3, &[], now));
+        places.forget(&key("a"));
+        assert!(reserve("d", 3, &[], now));
+        let later = now.saturating_add(NOTED).unwrap();
+        assert!(reserve("e", 1, &[], later), "what was never written down does not count for ever");
     }
 
     #[test]

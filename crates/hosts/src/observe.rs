@@ -117,7 +117,14 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             if begins(&snapshot) {
                 snapshot.full = self.asker.quota(&snapshot);
                 snapshot.turn = snapshot.full.is_none().then(|| shelf.turns().of(key, now));
+                match self.pool(&shelf, &snapshot).await {
+                    Ok(pool) => snapshot.pool = pool,
+                    Err(error) => snapshot.sky = Sky::Clouded(obstacle(About::Host, &error, &identity)),
+                }
             }
+        }
+        if snapshot.pool.is_none() {
+            snapshot.pool = self.heirs(&snapshot).await?;
         }
         Ok(Some(snapshot))
     }
@@ -159,6 +166,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             management: management.filter(|uid| !uid.is_empty()),
             sky: Sky::NotAsked,
             preflight: None,
+            pool: None,
             groups: None,
             fresh: uid.unwrap_or_else(|| AllocationId::of(self.clock.roll(), self.clock.roll())),
             usage: Usage::default(),
@@ -495,11 +503,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         if let Some(Err(error)) = id.map(str::parse::<api::names::SubnetId>) {
             return Err(Obstacle::terminal(About::Instance, format!("spec.args[subnet]: {error}")));
         }
-        let any = ResourceReference {
-            id: None,
-            filters: vec![ResourceFilter { name: "default-for-az".to_owned(), values: vec!["true".to_owned()] }],
-        };
-        let (ids, filters) = placement::question(named.unwrap_or(&any));
+        let (ids, filters) = placement::question(named.unwrap_or(&default_subnets()));
         let found = shelf.subnets(ids, filters).await.map_err(|error| obstacle(About::Instance, &error, identity))?;
         // The order in which EC2 tells them means nothing.
         let mut found = found.to_vec();
@@ -519,6 +523,14 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         let api: Api<Secret> = Api::namespaced(self.writer.client().clone(), namespace);
         let found = api.get_opt(name).await.map_err(read(|| format!("Secret {namespace}/{name}")))?;
         Ok(found.map(|secret| secret.data.unwrap_or_default().into_iter().map(|(k, v)| (k, v.0)).collect()))
+    }
+}
+
+/// The subnets of a claim that names none.
+pub(crate) fn default_subnets() -> ResourceReference {
+    ResourceReference {
+        id: None,
+        filters: vec![ResourceFilter { name: "default-for-az".to_owned(), values: vec!["true".to_owned()] }],
     }
 }
 

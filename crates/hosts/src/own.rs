@@ -4,11 +4,14 @@
 //! a resource in the account is not. So nothing is a machine's own by the machine's word alone: the tags of the resource
 //! must say so too, and everything else is neither changed nor ended.
 
-use api::names::hosts::{ALLOCATION_ID_TAG, CLUSTER_TAG_PREFIX, MACHINE_NAME_TAG, RETAINED_TAG};
+use api::names::hosts::{
+    ALLOCATION_ID_TAG, CLUSTER_TAG_PREFIX, MACHINE_NAME_TAG, MANAGEMENT_CLUSTER_TAG, RETAINED_TAG,
+};
 use api::names::{AccountId, HostId};
 use aws::port::{Host, Instance, Tags};
 
-use crate::journal::{AllocationId, Journal, Scope};
+use crate::claim::is_claimed;
+use crate::journal::{Allocation, AllocationId, Journal, Scope};
 use crate::names::cluster_tag;
 use crate::snapshot::{Snapshot, is_alive};
 
@@ -67,6 +70,53 @@ impl Snapshot {
         let free = !host.tags.contains_key(ALLOCATION_ID_TAG) && !is_retained(&host.tags);
         let fixed = self.machine.spec.host_id.as_deref() == Some(host.id.as_str());
         free && !fixed && self.is_on(host)
+    }
+
+    /// Whether tags say that a resource is of the same tenant as this machine: kept from this management cluster, made for
+    /// its namespace, and of its cluster, or like itself of none.
+    #[must_use]
+    pub fn is_near(&self, tags: &Tags) -> bool {
+        let here = tags.get(MANAGEMENT_CLUSTER_TAG).map(String::as_str);
+        let space = tags.get(MACHINE_NAME_TAG).and_then(|tag| tag.split_once('/')).map(|(space, _)| space);
+        let clusters: Vec<&str> = tags.keys().filter_map(|key| key.strip_prefix(CLUSTER_TAG_PREFIX)).collect();
+        here.is_some()
+            && here == self.management.as_deref()
+            && space.is_some()
+            && space == self.key.namespace()
+            && clusters.as_slice() == self.cluster_name().as_slice()
+    }
+
+    /// Whether a claim may have a place on a host that is another's: of the same tenant, and made for a claim.
+    #[must_use]
+    pub fn may_share(&self, host: &Host) -> bool {
+        self.claim.is_some() && self.is_near(&host.tags) && is_claimed(&host.tags)
+    }
+
+    /// Whether a claim that selects hosts may make a host its own: one of the same tenant that was left behind, that
+    /// nobody's id is on, and nothing else.
+    #[must_use]
+    pub fn may_adopt(&self, host: &Host) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.selector.is_some())
+            && is_retained(&host.tags)
+            && !host.tags.contains_key(ALLOCATION_ID_TAG)
+            && self.is_near(&host.tags)
+            && host.instances.is_empty()
+    }
+
+    /// Whether a host was handed over to this claim, and its tags still name whose it was.
+    #[must_use]
+    pub fn inherits(&self, allocation: &Allocation, host: &Host) -> bool {
+        let named = host.tags.get(ALLOCATION_ID_TAG).map(String::as_str);
+        named.is_some() && named == allocation.from.as_ref().map(AllocationId::as_str) && self.may_share(host)
+    }
+
+    /// Whether a host of the journal of a claim is another claim's of the same tenant by now: this one handed it over, or
+    /// another one was faster.
+    #[must_use]
+    pub fn is_passed_on(&self, allocation: &Allocation, host: &Host) -> bool {
+        let named = host.tags.get(ALLOCATION_ID_TAG);
+        let other = named.is_some_and(|id| id != allocation.id.as_str());
+        other && !self.inherits(allocation, host) && self.may_share(host)
     }
 
     /// Whether an instance of this machine is on a host, or was at its end.

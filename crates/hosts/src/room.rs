@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::decide::{self, Step};
 use crate::facts::World;
 use crate::guard;
-use crate::memory::{Ledger, Memories};
+use crate::memory::{Ledger, Memories, Places};
 use crate::metrics::HostsMetrics;
 use crate::shelf::Shelves;
 use crate::snapshot::{Sky, Snapshot};
@@ -86,6 +86,7 @@ pub struct Keeper<C: Cloud, A: Asker = ByMachine> {
     pub(crate) metrics: HostsMetrics,
     pub(crate) memories: Memories,
     pub(crate) ledger: Ledger,
+    pub(crate) places: Places,
     pub(crate) keys: Mutex<BTreeMap<String, (Instant, Source)>>,
 }
 
@@ -120,9 +121,9 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
     #[must_use]
     pub fn asked_by(asker: A, parts: Parts<C>) -> Self {
         let Parts { world, config, shelves, writer, events, clock, metrics } = parts;
-        let (memories, ledger) = (Memories::default(), Ledger::default());
+        let (memories, ledger, places) = (Memories::default(), Ledger::default(), Places::default());
         let (claims, keys) = (OnceLock::new(), Mutex::default());
-        Self { asker, claims, world, config, shelves, writer, events, clock, metrics, memories, ledger, keys }
+        Self { asker, claims, world, config, shelves, writer, events, clock, metrics, memories, ledger, places, keys }
     }
 
     /// Counts how often in a row something outside was missing, and forgets what went wrong long ago.

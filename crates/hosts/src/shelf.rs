@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::names::hosts::{ALLOCATION_ID_TAG, MACHINE_NAME_TAG};
+use api::names::hosts::{ALLOCATION_ID_TAG, MACHINE_NAME_TAG, RETAINED_TAG};
 use api::names::{AccountId, HostId, ImageId, InstanceId, InstanceType, SecurityGroupId, SubnetId, VpcId};
 use aws::cloud::{Cloud, Door, DoorError};
 use aws::credentials::Source;
@@ -129,6 +129,7 @@ pub struct Shelf<E> {
     born: Instant,
     touched: Mutex<Instant>,
     hosts: Kept<(), Arc<Vec<Host>>>,
+    left: Kept<(), Arc<Vec<Host>>>,
     instances: Kept<(), Arc<Vec<Instance>>>,
     types: Kept<InstanceType, Option<Arc<TypeFacts>>>,
     images: Kept<ImageId, Option<Arc<Image>>>,
@@ -151,6 +152,7 @@ impl<E: Ec2> Shelf<E> {
             touched: Mutex::new(clock.instant()),
             clock,
             hosts: Kept::new(),
+            left: Kept::new(),
             instances: Kept::new(),
             types: Kept::new(),
             images: Kept::new(),
@@ -211,6 +213,17 @@ impl<E: Ec2> Shelf<E> {
         let ask = || async { self.ec2.describe_hosts(&HostQuery::by_tag_key(ALLOCATION_ID_TAG)).await.map(Arc::new) };
         let least = |kept: &Arc<Vec<Host>>| self.least(age, kept.len());
         let (asked, all) = self.hosts.with_time((), least, &self.clock, ask).await?;
+        Ok(List { asked, all })
+    }
+
+    /// Every host that was left behind on purpose.
+    ///
+    /// # Errors
+    /// When EC2 cannot be asked.
+    pub async fn left(&self, age: Age) -> Result<List<Host>, Error> {
+        let ask = || async { self.ec2.describe_hosts(&HostQuery::by_tag_key(RETAINED_TAG)).await.map(Arc::new) };
+        let least = |kept: &Arc<Vec<Host>>| self.least(age, kept.len());
+        let (asked, all) = self.left.with_time((), least, &self.clock, ask).await?;
         Ok(List { asked, all })
     }
 

@@ -16,7 +16,7 @@ use crate::claim::ClaimFacts;
 use crate::classes::Class;
 use crate::config::Config;
 use crate::facts::{CloudFacts, ClusterFacts, MachineFacts, OwnerFacts};
-use crate::journal::{AllocationId, Journal, Scope};
+use crate::journal::{AllocationId, Journal, Phase, Scope};
 use crate::obstacle::Obstacle;
 use crate::placement::Place;
 use crate::request::Recipe;
@@ -104,6 +104,65 @@ pub struct Preflight {
     pub place: Place,
 }
 
+/// Somebody whose journal counts on a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The claim or machine.
+    pub key: ObjectKey,
+    /// Whether it is a claim.
+    pub is_claim: bool,
+    /// The id of what it allocates.
+    pub id: AllocationId,
+    /// Which allocation of it.
+    pub epoch: u32,
+    /// Where its journal stands.
+    pub phase: Phase,
+    /// Whose the host was that was handed over to it.
+    pub from: Option<AllocationId>,
+    /// Whether it selects hosts, and so shares the one it has.
+    pub shares: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it must be left alone.
+    pub paused: bool,
+    /// Whether it gives its hosts back in the end.
+    pub releases: bool,
+    /// The type of its instance.
+    pub instance_type: String,
+    /// Its instance, once it is known.
+    pub instance: Option<InstanceId>,
+}
+
+impl Holder {
+    /// Whether a host may be handed over by the allocation that has it: to a claim that has a place on it, or that has been
+    /// given it already.
+    #[must_use]
+    pub fn may_inherit(&self, from: &AllocationId) -> bool {
+        self.is_claim && !self.paused && (self.phase == Phase::Claimed || self.from.as_ref() == Some(from))
+    }
+}
+
+/// Hosts that are there already, and who counts on them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pool {
+    /// Hosts of the same tenant.
+    pub hosts: Vec<Host>,
+    /// Whose journals count on which hosts.
+    pub holders: Vec<(HostId, Holder)>,
+    /// Where the claim may go; first where it goes without a host that is there already.
+    pub places: Vec<Place>,
+}
+
+impl Pool {
+    /// Who counts on a host, besides one.
+    pub fn others<'a>(&'a self, host: &'a HostId, besides: &'a ObjectKey) -> impl Iterator<Item = &'a Holder> {
+        let of = move |(id, holder): &'a (HostId, Holder)| {
+            (id == host && !(holder.is_claim && holder.key == *besides)).then_some(holder)
+        };
+        self.holders.iter().filter_map(of)
+    }
+}
+
 /// How far the questions to EC2 got.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sky {
@@ -157,6 +216,8 @@ pub struct Snapshot {
     pub sky: Sky,
     /// What a launch needs; none where nobody asked.
     pub preflight: Option<Result<Box<Preflight>, Obstacle>>,
+    /// Hosts that are there already; none where nobody looked.
+    pub pool: Option<Box<Pool>>,
     /// The security groups the instance should be in; none where nobody asked.
     pub groups: Option<Result<Vec<SecurityGroupId>, Obstacle>>,
     /// The id of a first allocation.

@@ -36,6 +36,12 @@ pub(super) fn faults(spec: &AWSMachineSpec, root: &FieldPath) -> Vec<FieldError>
     errors
 }
 
+/// Whether EC2 takes this for a tag of a host, and it is nobody's business but a user's.
+pub(crate) fn is_free(key: &str, value: &str) -> bool {
+    let reserved = RESERVED_TAG_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) || crate::tags::is_ours(key);
+    !reserved && key_fault(key).is_none() && value_fault(value).is_none()
+}
+
 fn map_faults(tags: &BTreeMap<String, String>, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if tags.len() > MOST_TAGS {

@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
+use api::key::ObjectKey;
 use api::names::HostId;
+use api::names::hosts::ALLOCATION_ANNOTATION;
 use api::reasons::DEDICATED_HOST_RELEASE;
 use api::reasons::hosts::Reason;
 use api::status::find;
 use aws::cloud::Cloud;
 use kit::fault::{self, Side};
 use kit::room::{Flow, Room};
+use kit::write::Target;
 
+use super::annotation;
 use crate::asker::Asker;
 use crate::classes::Class;
+use crate::journal::{Allocation, Phase, legal};
 use crate::room::{Error, Keeper};
 use crate::snapshot::{Doing, Refusal, Snapshot};
 use crate::tags::Change;
@@ -120,6 +125,46 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             since: before.map_or(s.now, |before| before.since),
             until,
         }
+    }
+
+    /// Hands a host over to another claim that has a place on it: first its journal, then the tags of the host.
+    pub(super) async fn hand_over(
+        &self,
+        s: &Snapshot,
+        host: &HostId,
+        heir: &ObjectKey,
+        change: &Change,
+    ) -> Result<Flow, Error> {
+        self.bequeath(s, host, heir).await?;
+        match self.retain(s, host, change).await? {
+            Flow::Again => Ok(Flow::Wait(Some(s.after(SOON)))),
+            flow => Ok(flow),
+        }
+    }
+
+    /// Makes another claim the one that has a host. It is one write on that claim, refused if it has changed meanwhile:
+    /// whoever leaves and whoever takes over cannot both believe that the other one stays.
+    async fn bequeath(&self, s: &Snapshot, host: &HostId, heir: &ObjectKey) -> Result<(), Error> {
+        self.unchanged(s).await?;
+        let own = s.journal().allocation.ok_or(Error::Moved)?;
+        let live = self.asker.fetch(self.writer.client().clone(), heir).await?.ok_or(Error::Moved)?;
+        let journal = live.machine.journal.clone().map_err(|_| Error::Moved)?;
+        let counts = |known: &Allocation| !known.phase.is_over() && known.hosts.contains(host);
+        let known = journal.allocation.filter(counts).ok_or(Error::Moved)?;
+        if live.machine.is_paused() || !live.machine.has_finalizer() {
+            return Err(Error::Moved);
+        }
+        if known.phase != Phase::Claimed {
+            return if known.from.as_ref() == Some(&own.id) { Ok(()) } else { Err(Error::Moved) };
+        }
+        let next = known.handed(own.id, self.clock.now());
+        legal(Some(&known), &next).map_err(|illegal| Error::Illegal(illegal.to_string()))?;
+        let target = Target { kind: self.asker.kind(), key: heir.clone(), uid: live.machine.uid.clone() };
+        let body = annotation(ALLOCATION_ANNOTATION, &next.text(&heir.to_string()));
+        let version = self.writer.merge(&target, body, Some(&live.version)).await?;
+        self.asker.wrote(heir, &version);
+        tracing::info!(object = %s.key, host_id = %host, heir = %heir, "host handed over");
+        Ok(())
     }
 
     pub(super) async fn retain(&self, s: &Snapshot, host: &HostId, change: &Change) -> Result<Flow, Error> {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::key::ObjectKey;
 use api::meta::Versioned;
-use api::names::InstanceId;
 use api::names::hosts::INSTANCE_ANNOTATION;
+use api::names::{HostId, InstanceId};
 use api::own::HostClaimStatus;
 use api::raw::HostClaim;
 use claim_kind::held::{Held, Holders};
@@ -18,6 +18,7 @@ use kit::feed::{Feed, Seen, Version};
 use kit::kinds::Kind;
 use kit::room::{Notice, Report};
 use kube::Api;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::facts::{ClaimFacts, Claims, Quotas};
@@ -28,7 +29,7 @@ use crate::facts::World;
 use crate::memory::Shown;
 use crate::observe::at;
 use crate::room::{Error, read};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Holder, Snapshot};
 
 /// What is followed for claims.
 #[derive(Clone)]
@@ -166,6 +167,27 @@ impl Asker for ByClaim {
         claims.filter_map(|(key, claim)| journalled(key, claim.as_deref()?)).collect()
     }
 
+    fn holders(&self, namespace: &str) -> Vec<(HostId, Holder)> {
+        let terms = self.terms();
+        let claims = self.feeds.claims.by("namespace", namespace).into_iter();
+        claims
+            .flat_map(|(key, claim)| claim.as_deref().map(|claim| held(&terms, &key, claim)).unwrap_or_default())
+            .collect()
+    }
+
+    async fn holders_now(&self, client: kube::Client, namespace: &str) -> Result<Vec<(HostId, Holder)>, Error> {
+        let resource = self.kind().resource();
+        let api: Api<Versioned<HostClaim>> = Api::namespaced_with(client, namespace, &resource);
+        let what = read(|| format!("HostClaims of {namespace}"));
+        let listed = api.list(&ListParams::default()).await.map_err(what)?;
+        let terms = self.terms();
+        let of = |Versioned(claim): Versioned<HostClaim>| {
+            let key = ObjectKey::of(&claim);
+            ClaimFacts::of(claim).map(|claim| held(&terms, &key, &claim)).unwrap_or_default()
+        };
+        Ok(listed.items.into_iter().flat_map(of).collect())
+    }
+
     fn published(_: &InstanceId, provider_id: &str) -> Value {
         json!({"metadata": {"annotations": {INSTANCE_ANNOTATION: provider_id}}})
     }
@@ -266,6 +288,32 @@ fn is_on_its_way(s: &Snapshot, thought: &Thought) -> bool {
         _ => false,
     };
     thought.steps.iter().any(goes_on)
+}
+
+/// The hosts that a claim counts on: those of an allocation that is not over.
+fn held(terms: &Terms, key: &ObjectKey, claim: &ClaimFacts) -> Vec<(HostId, Holder)> {
+    let Some(allocation) = claim.journal.as_ref().ok().and_then(|journal| journal.allocation.as_ref()) else {
+        return Vec::new();
+    };
+    if allocation.phase.is_over() {
+        return Vec::new();
+    }
+    let machine = wish::machine(claim, &terms.complete(&claim.spec.args));
+    let holder = Holder {
+        key: key.clone(),
+        is_claim: true,
+        id: allocation.id.clone(),
+        epoch: allocation.epoch,
+        phase: allocation.phase,
+        from: allocation.from.clone(),
+        shares: claim.selector.is_some(),
+        deleting: claim.deleting,
+        paused: machine.is_paused(),
+        releases: machine.releases(),
+        instance: machine.instance(),
+        instance_type: machine.spec.instance_type,
+    };
+    allocation.hosts.iter().map(|host| (host.clone(), holder.clone())).collect()
 }
 
 fn journalled(key: ObjectKey, claim: &ClaimFacts) -> Option<Shown> {

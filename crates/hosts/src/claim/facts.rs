@@ -10,6 +10,7 @@ use api::names::hosts::{ABANDON_HOST_ANNOTATION, REBOOT_PROGRESS_ANNOTATION};
 use api::own::{FailureDomainMode, HostClaimQuotaSpec, HostClaimSpec, HostClaimStatus};
 use api::raw::{HostClaim, HostClaimQuota};
 use api::reasons::claims::Reason;
+use api::selector::Selector;
 use claim_kind::quota::Quota;
 use jiff::Timestamp;
 use kit::feed::Project;
@@ -75,6 +76,8 @@ pub struct ClaimFacts {
     pub spec: HostClaimSpec,
     /// What is wrong with it.
     pub fault: Option<Fault>,
+    /// Which hosts that are there already fit; none when it wants a host of its own.
+    pub selector: Option<Selector>,
     /// Its status as stored.
     pub status: HostClaimStatus,
     /// Its journal.
@@ -97,9 +100,14 @@ impl ClaimFacts {
             Ok(spec) => (spec, None),
             Err(error) => (HostClaimSpec::default(), Some(format!("spec: {error}"))),
         };
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let (selector, misread) = match selector(&spec, &namespace) {
+            Ok(selector) => (selector, None),
+            Err(message) => (None, Some(message)),
+        };
         let fault = match problem {
             Some(message) => Some(Fault { reason: Reason::InvalidArguments, message }),
-            None => fault(&spec),
+            None => fault(&spec, misread),
         };
         let kept = |key: &str| {
             // To give hosts up is an operator's order, and a tenant may write whatever it likes here.
@@ -125,6 +133,7 @@ impl ClaimFacts {
             annotations,
             spec,
             fault,
+            selector,
             status: serde_json::from_value(status).unwrap_or_default(),
             journal,
         })
@@ -164,8 +173,25 @@ impl ClaimFacts {
     }
 }
 
+/// Which hosts that are there already fit a claim; none when it selects nothing.
+fn selector(spec: &HostClaimSpec, namespace: &str) -> Result<Option<Selector>, String> {
+    let wish = &spec.host_selector;
+    if wish.is_empty() {
+        return Ok(None);
+    }
+    let elsewhere = wish.in_namespace.as_deref().filter(|name| !name.is_empty() && *name != namespace);
+    if elsewhere.is_some() {
+        let message = "spec.hostSelector.inNamespace: dedicated hosts of other namespaces are never taken.";
+        return Err(message.to_owned());
+    }
+    Selector::read(wish).map(Some).map_err(|faults| {
+        let all: Vec<String> = faults.iter().map(|fault| format!("spec.hostSelector.{fault}")).collect();
+        all.join("; ")
+    })
+}
+
 /// What no claim of this kind may ask for.
-fn fault(spec: &HostClaimSpec) -> Option<Fault> {
+fn fault(spec: &HostClaimSpec, misread: Option<String>) -> Option<Fault> {
     let wrong = |reason, message: &str| Some(Fault { reason, message: message.to_owned() });
     if spec.image.is_some() {
         let message = "spec.image: there is no service here that imports images; give spec.args[ami] alone.";
@@ -180,11 +206,7 @@ fn fault(spec: &HostClaimSpec) -> Option<Fault> {
     if spec.meta_data.is_some() {
         return wrong(Reason::UnsupportedData, "spec.metaData: EC2 gives machines their metadata itself.");
     }
-    if !spec.host_selector.is_empty() {
-        let message = "spec.hostSelector: is not built for this kind; a host is allocated for every claim.";
-        return wrong(Reason::InvalidArguments, message);
-    }
-    None
+    misread.map(|message| Fault { reason: Reason::InvalidArguments, message })
 }
 
 /// HostClaims, those of our kind; the others are known to be there and nothing more.

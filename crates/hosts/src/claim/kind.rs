@@ -13,7 +13,7 @@ pub const KIND: &str = CLAIM_KIND;
 pub const FINALIZER: &str = "aws-dedicated-host.berth.dev/hostclaim";
 const CONTROLLER: &str = "aws-dedicated-host.berth.dev";
 const CAPABILITIES: &[Capability] =
-    &[Capability::Power, Capability::Reboot, Capability::UserData, Capability::FailureDomain];
+    &[Capability::Power, Capability::Reboot, Capability::UserData, Capability::Selector, Capability::FailureDomain];
 
 /// The names of the arguments.
 pub(super) mod arg {

@@ -10,8 +10,13 @@
 //! **What differs.** The claim's status ([`status`]) says what tenants may read. Power follows the claim, by stopping and
 //! starting the instance. Quotas hold before the first intent is stored.
 //!
+//! **Hosts that are there.** A claim with a selector first looks for a host of its tenant that fits: one that was left behind
+//! becomes its own, and on one that another such claim has it gets a place. A host has one claim at a time; that one hands it
+//! over to another one on it when it leaves, and the last one gives it back.
+//!
 //! What a tenant writes on its claim, the journal included, is believed as little as what stands on a machine: nothing is
-//! launched on, changed or ended that does not carry the claim's own tags.
+//! changed or ended that does not carry the claim's own tags, and nothing is launched on a host that does not carry them or,
+//! for a place, those of its tenant.
 
 mod asker;
 mod facts;

@@ -17,6 +17,7 @@ use super::facts::ClaimFacts;
 use crate::addresses::addresses;
 use crate::classes::Class;
 use crate::decide::{Says, Thought, provider_id};
+use crate::journal::{Allocation, Phase};
 use crate::obstacle::{About, Obstacle};
 use crate::snapshot::{Doing, Mishap, Sky, Snapshot, is_alive};
 
@@ -163,6 +164,29 @@ fn told(obstacle: &Obstacle) -> String {
     if obstacle.private { words(obstacle.class).to_owned() } else { obstacle.message.clone() }
 }
 
+/// Which host the claim has, and why that one.
+fn had(s: &Snapshot, live: Option<&Allocation>) -> String {
+    let selects = s.claim.as_ref().is_some_and(|claim| claim.selector.is_some());
+    let Some((live, host)) = live.and_then(|live| Some((live, live.hosts.first()?))) else { return String::new() };
+    match live.phase {
+        Phase::Claimed => format!(
+            "Dedicated host {host} was there, fits spec.hostSelector and had room, so the claim shares it and none was allocated."
+        ),
+        _ if live.from.is_some() => {
+            format!("Dedicated host {host}, which the claim shared, was handed over to it when another claim left.")
+        }
+        _ if live.adopted && selects => format!(
+            "Dedicated host {host} was there and fits spec.hostSelector, so it was taken and none was allocated."
+        ),
+        _ if selects => {
+            format!(
+                "No host that was there fitted spec.hostSelector, so dedicated host {host} was allocated for the claim."
+            )
+        }
+        _ => "A dedicated host is allocated for the claim.".to_owned(),
+    }
+}
+
 fn associated(s: &Snapshot, thought: &Thought) -> Verdict {
     if s.machine.deleting {
         let failed = [HostReason::DeletingFailed, HostReason::DedicatedHostReleaseFailed, HostReason::HostReserved];
@@ -187,7 +211,7 @@ fn associated(s: &Snapshot, thought: &Thought) -> Verdict {
         if reason_of(thought.host.as_ref()).is_some_and(|reason| broken.contains(&reason)) {
             return no(ASSOCIATED, Reason::HostLost, "The host failed, is gone, or is not this claim's.");
         }
-        return yes(ASSOCIATED, Reason::MachineAssociated, "A dedicated host is allocated for the claim.");
+        return yes(ASSOCIATED, Reason::MachineAssociated, &had(s, live));
     }
     if let Some(full) = &s.full {
         return no(ASSOCIATED, Reason::QuotaExceeded, format!("The namespace {full}."));
@@ -252,7 +276,15 @@ fn synchronized(s: &Snapshot, claim: &ClaimFacts) -> Verdict {
     if claim.progress.is_some() || on != running || moving {
         return waiting("The instance is being started or stopped.");
     }
-    yes(SYNCHRONIZED, Reason::ConfigurationSynced, "The instance is as asked for.")
+    let selects = claim.selector.is_some();
+    let journal = s.journal();
+    let live = journal.allocation.as_ref().filter(|allocation| selects && !allocation.phase.is_over());
+    // Where a claim has a say in it, where the instance is belongs to what was asked for.
+    let text = match live.map(|_| had(s, live)) {
+        Some(why) => format!("The instance is as asked for. {why}"),
+        None => "The instance is as asked for.".to_owned(),
+    };
+    yes(SYNCHRONIZED, Reason::ConfigurationSynced, &text)
 }
 
 fn provisioned(s: &Snapshot, thought: &Thought) -> Verdict {

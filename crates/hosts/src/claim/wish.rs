@@ -8,6 +8,7 @@ use api::own::{
     ResourceReference,
 };
 use api::reasons::claims::Reason;
+use api::selector::{Term, Test};
 use aws::identity::IdentityKind;
 use claim_kind::terms::Terms;
 use kit::field::FieldPath;
@@ -15,11 +16,14 @@ use kit::field::FieldPath;
 use super::facts::{ClaimFacts, Fault};
 use super::kind::{FINALIZER, arg};
 use super::owner_name;
+use crate::admit::is_free;
 use crate::facts::{CloudFacts, MachineFacts, OwnerFacts};
 use crate::identity::SECRET;
 
 /// The size of the instance where a claim names a family only.
 const SIZE: &str = "large";
+/// Labels of a selector that become tags; the rest of what EC2 takes is for what we say ourselves.
+const MOST_LABELS: usize = 32;
 
 /// What is wrong with the arguments of a claim.
 pub(super) fn fault(terms: &Terms, claim: &ClaimFacts) -> Option<Fault> {
@@ -66,6 +70,20 @@ pub(super) fn cloud(args: &BTreeMap<String, String>) -> CloudFacts {
     }
 }
 
+/// What a host that is allocated for a claim is tagged with, so that the next claim that selects the same finds it: what the
+/// selector wants to be equal to one value, as far as EC2 takes it for a tag and it is not ours to set.
+fn labels(claim: &ClaimFacts) -> BTreeMap<String, String> {
+    let equal = |term: &Term| match &term.test {
+        Test::OneOf(values) => match &**values {
+            [value] => Some((term.key.to_string(), value.to_string())),
+            _ => None,
+        },
+        _ => None,
+    };
+    let terms = claim.selector.iter().flat_map(|selector| selector.terms());
+    terms.filter_map(equal).filter(|(key, value)| is_free(key, value)).take(MOST_LABELS).collect()
+}
+
 /// What a Machine would say.
 pub(super) fn owner(claim: &ClaimFacts) -> OwnerFacts {
     let named = claim.spec.user_data.as_ref().and_then(|data| data.name.as_deref());
@@ -96,6 +114,7 @@ pub(super) fn machine(claim: &ClaimFacts, args: &BTreeMap<String, String>) -> Ma
         iam_instance_profile: given(arg::PROFILE),
         dynamic_host_allocation: Some(DynamicHostAllocation {
             instance_family: family,
+            tags: labels(claim),
             auto_release: Some(given(arg::RELEASE).as_deref() != Some("false")),
             ..DynamicHostAllocation::default()
         }),
@@ -205,12 +224,38 @@ mod tests {
         assert_eq!(found(json!({"networkData": {"name": "n"}})), Some(Reason::UnsupportedData));
         assert_eq!(found(json!({"metaData": {"name": "n"}})), Some(Reason::UnsupportedData));
         assert_eq!(found(json!({"poweredOn": "maybe"})), Some(Reason::InvalidArguments));
+        assert_eq!(found(json!({"hostSelector": {"matchLabels": {"pool": "gold"}, "inNamespace": "t"}})), None);
+        let odd = json!({"hostSelector": {"matchExpressions": [{"key": "pool", "operator": "like", "values": ["x"]}]}});
+        assert_eq!(found(odd), Some(Reason::InvalidArguments));
+        let theirs = claim(args(&[]), json!({"hostSelector": {"inNamespace": "other"}}));
+        assert!(theirs.fault.unwrap().message.contains("inNamespace") && theirs.selector.is_none());
         let fault = of(json!({"region": "us-west-2", "ami": "ami-0000000a"})).1.unwrap();
         assert!(fault.message.contains("instanceType or instanceFamily"), "{}", fault.message);
         let fault = of(args(&[("instanceFamily", "c5"), ("ami", "linux"), ("hostAffinity", "default")])).1.unwrap();
         for part in ["spec.args[ami]", "spec.args[hostAffinity]", "not of the family c5"] {
             assert!(fault.message.contains(part), "{part}: {}", fault.message);
         }
+    }
+
+    #[test]
+    fn what_a_selector_wants_to_be_equal_becomes_tags_of_a_new_host() {
+        let long = format!("{}.example.org/x", ["a"; 60].join("."));
+        let selector = json!({
+            "matchLabels": {"pool": "gold", "hosts.berth.dev/retained": "true", "MachineName": "other-m", (long.as_str()): "x"},
+            "matchExpressions": [
+                {"key": "rack", "operator": "In", "values": ["r1"]},
+                {"key": "row", "operator": "=", "values": ["7"]},
+                {"key": "zone", "operator": "in", "values": ["a", "b"]},
+                {"key": "old", "operator": "DoesNotExist"},
+                {"key": "cost", "operator": "lt", "values": ["9"]},
+            ],
+        });
+        let claim = claim(args(&[]), json!({"hostSelector": selector}));
+        assert_eq!(claim.fault, None);
+        let tags = machine(&claim, &claim.spec.args).spec.dynamic_host_allocation.unwrap().tags;
+        let pairs: Vec<(&str, &str)> = tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(pairs, [("pool", "gold"), ("rack", "r1"), ("row", "7")]);
+        assert!(of(args(&[])).0.spec.dynamic_host_allocation.unwrap().tags.is_empty());
     }
 
     #[test]

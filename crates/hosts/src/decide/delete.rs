@@ -9,6 +9,7 @@ use api::status::find;
 use aws::port::InstanceState;
 
 use super::recover::{doubt, recovered, signatures, surfaced};
+use super::shared::inherited;
 use super::{CONSISTENT, Says, Step, Thought, launch, release};
 use crate::classes::Class;
 use crate::journal::{Allocation, Cause, Phase};
@@ -230,6 +231,12 @@ fn hosts(s: &Snapshot, allocation: &Allocation) -> Thought {
     if s.machine.is_abandoned() {
         let instance = left(s).map(|why| format!("{why}; ")).unwrap_or_default();
         return abandon(s, allocation, &instance);
+    }
+    if allocation.phase == Phase::Claimed {
+        let says = Says::no(Reason::WaitingForInstanceTermination, "the place on the host is left to others");
+        let step = inherited(s, allocation)
+            .unwrap_or_else(|| record(allocation.in_phase(Phase::Released, s.now).because(Cause::Deleted)));
+        return Thought::default().release(says).then(step);
     }
     let more = back;
     match allocation.phase {

@@ -6,8 +6,10 @@ use api::names::HostId;
 use api::reasons::hosts::Reason;
 use aws::port::{Host, HostShape, HostState};
 
-use super::recover::{doubted, recovered, surfaced};
-use super::{ATTEMPT, CONSISTENT, MAC_MINIMUM, PAUSE, Says, Step, Thought, caps, release};
+use super::choose::{self, Chosen};
+use super::recover::{doubted, is_unsigned, recovered, surfaced};
+use super::{ATTEMPT, CONSISTENT, MAC_MINIMUM, PAUSE, Says, Step, Thought, caps, release, shared};
+use crate::admit::is_free;
 use crate::journal::{Allocation, Cause, Phase, Terms};
 use crate::obstacle::{About, Obstacle};
 use crate::request::shape;
@@ -16,12 +18,12 @@ use crate::tags::{self, Belonging};
 
 /// How long a host may be unknown or broken before the machine gives it up and asks for another.
 const GONE: std::time::Duration = std::time::Duration::from_secs(300);
-const POLL: std::time::Duration = std::time::Duration::from_secs(15);
+pub(super) const POLL: std::time::Duration = std::time::Duration::from_secs(15);
 /// A host that was just allocated is looked at this soon: most are there within seconds, and paid for meanwhile.
 const SOON: std::time::Duration = std::time::Duration::from_millis(400);
 const MAC_POLL: std::time::Duration = std::time::Duration::from_secs(60);
 
-fn started(message: impl Into<String>) -> Thought {
+pub(super) fn started(message: impl Into<String>) -> Thought {
     Thought::default().instance(Says::no(Reason::InstanceProvisionStarted, message))
 }
 
@@ -57,7 +59,15 @@ pub(crate) fn belonging(s: &Snapshot, id: &crate::journal::AllocationId) -> Opti
 pub(super) fn host_tags(s: &Snapshot, id: &crate::journal::AllocationId) -> Option<aws::port::Tags> {
     let cloud = s.cloud.as_ref()?;
     let own = s.machine.spec.dynamic_host_allocation.as_ref()?;
-    Some(tags::merged([&cloud.tags, &s.machine.spec.additional_tags, &own.tags], &belonging(s, id)?))
+    let journal = s.journal();
+    // What a claim selects does not matter any more once it has a host, so the tags that follow from it stay.
+    let pinned = journal.allocation.filter(|allocation| s.claim.is_some() && !allocation.phase.is_over());
+    let pinned = pinned.map(|allocation| {
+        let theirs = |(key, value): &(String, String)| is_free(key, value);
+        allocation.terms.tags.into_iter().filter(theirs).collect()
+    });
+    let own = pinned.as_ref().unwrap_or(&own.tags);
+    Some(tags::merged([&cloud.tags, &s.machine.spec.additional_tags, own], &belonging(s, id)?))
 }
 
 fn terms(s: &Snapshot, preflight: &Preflight) -> Result<Terms, Obstacle> {
@@ -104,7 +114,9 @@ fn intend(s: &Snapshot, before: Option<&Allocation>) -> Thought {
         Ok(terms) => terms,
         Err(obstacle) => return Thought::default().stopped_by(s, &obstacle),
     };
-    if let Some(obstacle) = caps(s, terms.quantity) {
+    let chosen = choose::choose(s, before);
+    // What is there already is not asked for.
+    if let Some(obstacle) = caps(s, terms.quantity).filter(|_| chosen.is_none()) {
         return Thought::default().stopped_by(s, &obstacle);
     }
     if let Some(full) = &s.full {
@@ -120,8 +132,19 @@ fn intend(s: &Snapshot, before: Option<&Allocation>) -> Thought {
         let request = preflight.recipe.run(token, preflight.place.subnet.clone(), None, true);
         Step::Rehearse { request: Box::new(request) }
     });
-    match (Allocation::intend(s.fresh.clone(), before, terms, s.now), rehearsal) {
-        (Ok(allocation), Ok(rehearsal)) => started("a dedicated host is being allocated")
+    let message = match &chosen {
+        Some(chosen) => format!("dedicated host {} is there and fits, so none is allocated", chosen.host),
+        None => "a dedicated host is being allocated".to_owned(),
+    };
+    let next = match chosen {
+        Some(Chosen { host, place, phase, .. }) => {
+            let terms = Terms { zone: place.zone, subnet: place.subnet, quantity: 1, ..terms };
+            Allocation::join(s.fresh.clone(), before, terms, (phase, host), s.now)
+        }
+        None => Allocation::intend(s.fresh.clone(), before, terms, s.now),
+    };
+    match (next, rehearsal) {
+        (Ok(allocation), Ok(rehearsal)) => started(message)
             .host(Says::no(Reason::HostAllocationStarted, "the intent is being stored"))
             .then(rehearsal)
             .then(Step::Record { allocation: Box::new(allocation) }),
@@ -198,6 +221,7 @@ pub(super) fn ensure(s: &Snapshot) -> ControlFlow<Thought, HostId> {
     match allocation.phase {
         Phase::Intended => Break(intended(s, allocation)),
         Phase::Allocated => allocated(s, allocation),
+        Phase::Claimed => shared::claimed(s, allocation),
         Phase::Releasing => Break(release::release(s, allocation)),
         Phase::Released if s.paid().next().is_some() => {
             let back = surfaced(s, allocation);
@@ -239,12 +263,18 @@ fn allocated(s: &Snapshot, allocation: &Allocation) -> ControlFlow<Thought, Host
     let sight = s.sight().cloned().unwrap_or_default();
     let own: Vec<&Host> = allocation.hosts.iter().filter_map(|id| sight.hosts.get(id)).collect();
     let type_ = s.machine.spec.instance_type.parse();
+    // Whoever selects hosts shares the one it has: others may be on it before its own instance is.
+    let shares = s.claim.as_ref().is_some_and(|claim| claim.selector.is_some());
     let fits = |host: &&&Host| {
         let room = type_.as_ref().ok().and_then(|type_| host.room_for(type_));
         // The journal is a tenant's to write: whose a host is, its tags say.
         let mine = s.owns(host) || s.may_take(host, &allocation.id);
-        mine && host.state == HostState::Available && host.instances.is_empty() && room != Some(0)
+        mine && host.state == HostState::Available && (host.instances.is_empty() || shares) && room != Some(0)
     };
+    if let Some(host) = own.iter().find(|host| s.is_passed_on(allocation, host)).filter(|_| launch_is_settled(s)) {
+        let message = format!("host {} is another claim's by now, so another one is looked for", host.id);
+        return Break(give_back(s, allocation, Cause::Failed, &message));
+    }
     let journal = s.journal();
     let refused = journal.launch.as_ref().filter(|launch| {
         launch.host.as_ref().is_some_and(|host| allocation.hosts.contains(host))
@@ -254,7 +284,8 @@ fn allocated(s: &Snapshot, allocation: &Allocation) -> ControlFlow<Thought, Host
                 .is_some_and(|code| crate::classes::Class::of(aws::errors::kind_of(code)).dooms_launch())
     });
     // What must be paid for anyway is kept, and used as soon as it can be.
-    let young = own.iter().any(|host| is_young_mac(s, allocation, host) || host.reservation.is_some());
+    let wanted = s.claim.is_some() && allocation.adopted && !s.machine.releases();
+    let young = wanted || own.iter().any(|host| is_young_mac(s, allocation, host) || host.reservation.is_some());
     if let Some(launch) = refused
         && !young
     {
@@ -290,6 +321,15 @@ fn not_usable(s: &Snapshot, allocation: &Allocation, own: &[&Host]) -> Thought {
         let message = format!("host {host} is pending");
         return started(&message).host(Says::no(Reason::HostPending, message.clone())).wait(s.after(pause));
     }
+    let unsigned = |host: &&&Host| !host.state.is_released() && is_unsigned(s, allocation, host);
+    if let Some(host) = own.iter().find(unsigned).filter(|_| s.claim.is_some()) {
+        let message = format!("host {} is there, and its tags have to say whose it is", host.id);
+        if s.is_older(allocation.at, CONSISTENT) && launch_is_settled(s) {
+            return give_back(s, allocation, Cause::Failed, &message);
+        }
+        let pause = s.pause_since(allocation.at, SOON, POLL);
+        return started(&message).host(Says::no(Reason::HostPending, message.clone())).wait(s.after(pause));
+    }
     let journal = s.journal();
     let awaited = journal.launch.as_ref().filter(|launch| !super::launch::is_settled(s, launch));
     if let Some(host) = own.iter().find(|host| {
@@ -300,6 +340,11 @@ fn not_usable(s: &Snapshot, allocation: &Allocation, own: &[&Host]) -> Thought {
         return started(&message).wait(s.after(POLL));
     }
     if let Some(host) = own.iter().find(|host| host.state == HostState::Available) {
+        let selects = s.claim.as_ref().is_some_and(|claim| claim.selector.is_some());
+        if selects && s.owns(host) && !host.instances.is_empty() && launch_is_settled(s) {
+            let message = format!("those who share host {} have left no room on it", host.id);
+            return give_back(s, allocation, Cause::Failed, &message);
+        }
         let on_it: Vec<String> = host.instances.iter().map(|instance| instance.id.to_string()).collect();
         let message = if on_it.is_empty() && !s.owns(host) {
             format!("the tags of host {} do not say that it is this machine's, so nothing is launched on it", host.id)

@@ -18,6 +18,9 @@ pub(crate) const MISMATCHED: &str = "IdempotentParameterMismatch";
 /// The instance of the token has ended.
 pub(crate) const ENDED: &str = "IdempotentInstanceTerminated";
 
+/// The host is not in a state in which it takes instances, so this launch will never be.
+pub(crate) const UNFIT: &str = "InvalidHostState";
+
 /// What is said of an instance that the machine names and that is not provably its own.
 pub(super) fn not_own(stranger: &Instance) -> String {
     format!(

@@ -1,6 +1,7 @@
 //! What to do next about one machine, and what to say about it. One thought gives both, so that a condition never speaks
 //! of something else than what is done.
 
+mod choose;
 mod delete;
 mod gates;
 mod host;
@@ -9,22 +10,26 @@ mod limits;
 mod power;
 mod recover;
 mod release;
+mod shared;
 mod steady;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
+use api::key::ObjectKey;
 use api::names::{HostId, InstanceId, NetworkInterfaceId, SecurityGroupId};
 use api::reasons::hosts::Reason;
 use aws::port::{MetadataOptions, RunInstance, Tags};
 use jiff::Timestamp;
 use kit::conditions::State;
 
+pub(crate) use choose::offered;
 pub use gates::{Gate, gate};
 pub(crate) use host::belonging;
-pub(crate) use launch::{ENDED, MISMATCHED, is_settled as launch_is_settled};
+pub(crate) use launch::{ENDED, MISMATCHED, UNFIT, is_settled as launch_is_settled};
 pub use limits::{caps, unfit};
+pub(crate) use shared::is_in_use;
 pub(crate) use steady::provider_id;
 
 use crate::claim::Progress;
@@ -100,12 +105,14 @@ pub enum Step {
         /// Which.
         hosts: Vec<HostId>,
     },
-    /// Leaves a host to its owner.
+    /// Leaves a host to its owner, or to another claim that has a place on it.
     Retain {
         /// Which.
         host: HostId,
         /// How its tags say so.
         change: Change,
+        /// The claim that it is handed over to.
+        heir: Option<ObjectKey>,
     },
     /// Sets and takes off tags.
     Retag {

@@ -1,6 +1,6 @@
 //! Hosts that the journal should know and does not: what can be proven is recorded again, and what cannot is told.
 
-use api::names::hosts::{ALLOCATION_ID_TAG, MANAGEMENT_CLUSTER_TAG};
+use api::names::hosts::{ALLOCATION_ID_TAG, MANAGEMENT_CLUSTER_TAG, RETAINED_FROM_TAG, RETAINED_TAG};
 use api::names::{HostId, SubnetId};
 use api::reasons::hosts::Reason;
 use aws::port::{Host, HostShape, HostState, Instance};
@@ -68,6 +68,7 @@ pub(super) fn recovered(s: &Snapshot) -> Option<Allocation> {
         hosts: mine.iter().map(|host| host.id.clone()).collect(),
         past: Vec::new(),
         adopted: true,
+        from: None,
         cause: None,
         at: whole(s.now),
     })
@@ -134,7 +135,22 @@ pub(super) fn doubted(s: &Snapshot) -> Option<Says> {
 
 /// Whether a host that was there before its journal still has to be told whose it is.
 pub(super) fn is_unsigned(s: &Snapshot, allocation: &Allocation, host: &Host) -> bool {
-    allocation.adopted && !s.owns(host) && allocation.hosts.contains(&host.id) && s.may_take(host, &allocation.id)
+    // What was left behind is taken to be used, and not in order to be given back.
+    let taken = || allocation.phase == Phase::Allocated && !s.machine.deleting && s.may_adopt(host);
+    let may_sign = || s.may_take(host, &allocation.id) || taken() || s.inherits(allocation, host);
+    let its_own = allocation.adopted && !s.owns(host) && allocation.hosts.contains(&host.id);
+    its_own && allocation.phase != Phase::Claimed && may_sign()
+}
+
+/// Whether a host that was left behind once, and has somebody again, still says so.
+pub(super) fn is_still_left(s: &Snapshot, allocation: &Allocation, host: &Host) -> bool {
+    let leaving = s.machine.deleting && !s.machine.releases();
+    s.claim.is_some() && allocation.adopted && !leaving && s.owns(host) && is_retained(&host.tags)
+}
+
+/// What takes a host that was left behind back: it is nobody's to keep any more.
+pub(super) fn taken_back() -> Vec<String> {
+    vec![RETAINED_TAG.to_owned(), RETAINED_FROM_TAG.to_owned()]
 }
 
 /// What makes hosts say whose they are: those that were adopted and do not say so yet, and those that still name the
@@ -148,7 +164,12 @@ pub(super) fn signatures(s: &Snapshot) -> Vec<Step> {
     let shown = allocation.hosts.iter().filter_map(|id| s.sight()?.hosts.get(id));
     let change = |host: &Host| {
         if is_unsigned(s, &allocation, host) {
-            return Some(tags::change(&host.tags, &host_tags(s, &allocation.id)?, &std::collections::BTreeSet::new()));
+            let signed = tags::change(&host.tags, &host_tags(s, &allocation.id)?, &std::collections::BTreeSet::new());
+            let unset = if is_retained(&host.tags) { taken_back() } else { Vec::new() };
+            return Some(Change { unset, ..signed });
+        }
+        if is_still_left(s, &allocation, host) {
+            return Some(Change { set: aws::port::Tags::new(), unset: taken_back() });
         }
         let moved = s.owns(host) && host.tags.get(MANAGEMENT_CLUSTER_TAG).is_none_or(|found| found != management);
         let set = aws::port::Tags::from([(MANAGEMENT_CLUSTER_TAG.to_owned(), management.to_owned())]);

@@ -1,5 +1,6 @@
 //! Giving hosts back, one judged apart from the other.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::names::HostId;
@@ -9,11 +10,12 @@ use aws::port::{Host, HostState};
 use jiff::Timestamp;
 
 use super::{CONSISTENT, Says, Step, Thought};
+use crate::claim::owner_name;
 use crate::classes::Class;
 use crate::journal::{Allocation, Phase};
 use crate::own::is_retained;
 use crate::snapshot::Snapshot;
-use crate::tags;
+use crate::tags::{self, Belonging};
 
 const POLL: Duration = Duration::from_secs(15);
 /// A host that is occupied is looked at this often; EC2 counts instances for a while past their end.
@@ -31,6 +33,8 @@ pub(crate) enum Standing {
     Released,
     /// It was left to its owner.
     Retained,
+    /// It is another claim's by now.
+    PassedOn,
     /// It can be asked for now.
     Ready,
     /// It cannot be given back before its reservation ends, so it is left to its owner.
@@ -72,6 +76,13 @@ pub(crate) fn standing(s: &Snapshot, allocation: &Allocation, id: &HostId) -> St
         if is_retained(&host.tags) {
             return Standing::Retained;
         }
+        if s.is_passed_on(allocation, host) {
+            return Standing::PassedOn;
+        }
+        if s.inherits(allocation, host) {
+            let message = format!("host {id} was handed over, and its tags have to say so");
+            return held(Reason::WaitingForInstanceTermination, message, s.after(POLL));
+        }
         let message = format!(
             "host {id} does not carry the tags {ALLOCATION_ID_TAG} and {MACHINE_NAME_TAG} of this machine, so it is not ours to release"
         );
@@ -96,6 +107,10 @@ pub(crate) fn standing(s: &Snapshot, allocation: &Allocation, id: &HostId) -> St
                 held(Reason::WaitingForInstanceTermination, refusal.message.clone(), look)
             }
         };
+    }
+    if let Some(other) = s.pool.as_ref().and_then(|pool| pool.others(id, &s.key).next()) {
+        let message = format!("{} counts on host {id}, and cannot take it over now", other.key);
+        return held(Reason::HostOccupied, message, s.after(OCCUPIED));
     }
     let others = occupants(s, host);
     if !others.is_empty() {
@@ -138,7 +153,27 @@ fn overdue(s: &Snapshot, allocation: &Allocation, host: &HostId, reason: Reason)
 
 fn retain(s: &Snapshot, host: &HostId) -> Step {
     let (cluster, namespace) = (s.cluster_name(), s.key.namespace().unwrap_or_default());
-    Step::Retain { host: host.clone(), change: tags::retained(cluster, namespace, s.key.name()) }
+    Step::Retain { host: host.clone(), change: tags::retained(cluster, namespace, s.key.name()), heir: None }
+}
+
+/// Hands a host over to another claim that has a place on it: the one that it was handed over to already, while the host
+/// does not say so yet, else one that stays, else any.
+fn hand_over(s: &Snapshot, allocation: &Allocation, id: &HostId) -> Option<Step> {
+    let host = s.sight()?.hosts.get(id).filter(|host| !host.state.is_released() && s.owns(host))?;
+    let heirs = s.pool.as_ref()?.others(id, &s.key).filter(|other| other.may_inherit(&allocation.id));
+    let heir = heirs.min_by_key(|other| (other.phase == Phase::Claimed, other.deleting, &other.key))?;
+    let belonging = Belonging {
+        cluster: s.cluster_name().map(str::to_owned),
+        namespace: s.key.namespace()?.to_owned(),
+        machine: owner_name(heir.key.name()),
+        name: heir.key.name().to_owned(),
+        control_plane: false,
+        id: heir.id.clone(),
+        management: s.management.as_deref()?.to_owned(),
+        auto_release: Some(heir.releases),
+    };
+    let change = tags::change(&host.tags, &tags::merged([], &belonging), &BTreeSet::new());
+    Some(Step::Retain { host: id.clone(), change, heir: Some(heir.key.clone()) })
 }
 
 /// Gives back the hosts of a journal that is releasing, or that is to leave them.
@@ -151,11 +186,24 @@ pub(super) fn release(s: &Snapshot, allocation: &Allocation) -> Thought {
         return Thought::default().host(Says::no(Reason::HostPending, message)).then(kept);
     }
     let retaining = s.machine.deleting && !s.machine.releases();
+    let handed: Vec<Step> = match allocation.phase {
+        Phase::Releasing if !retaining => {
+            allocation.hosts.iter().filter_map(|id| hand_over(s, allocation, id)).collect()
+        }
+        _ => Vec::new(),
+    };
+    if !handed.is_empty() {
+        let message = "another claim has a place on the host, so it is handed over";
+        let thought = Thought::default().release(Says::no(Reason::WaitingForInstanceTermination, message));
+        return Thought { steps: handed, ..thought };
+    }
     let standings: Vec<(HostId, Standing)> =
         allocation.hosts.iter().map(|id| (id.clone(), standing(s, allocation, id))).collect();
-    let all_over = standings.iter().all(|(_, s)| matches!(s, Standing::Released | Standing::Retained));
-    if all_over {
-        let kept = standings.iter().any(|(_, s)| *s == Standing::Retained);
+    let over = |standing: &Standing| matches!(standing, Standing::Released | Standing::Retained | Standing::PassedOn);
+    if standings.iter().all(|(_, standing)| over(standing)) {
+        // A claim that lives on without the host that it could not have gets another one.
+        let stays = s.claim.is_some() && !s.machine.deleting;
+        let kept = !stays && standings.iter().any(|(_, s)| *s == Standing::Retained);
         let phase = match (kept, allocation.phase) {
             (true, _) => Phase::Retained,
             // Given back behind our back while we meant to keep them: one step after the other.
@@ -165,6 +213,8 @@ pub(super) fn release(s: &Snapshot, allocation: &Allocation) -> Thought {
         let over = allocation.in_phase(phase, s.now);
         let says = if kept {
             Says::yes(Reason::Retained, "the hosts were left to their owner")
+        } else if standings.iter().any(|(_, s)| *s == Standing::PassedOn) {
+            Says::yes(Reason::Released, "the host is another claim's by now")
         } else {
             Says::yes(Reason::Released, "all hosts are released")
         };
@@ -173,7 +223,7 @@ pub(super) fn release(s: &Snapshot, allocation: &Allocation) -> Thought {
     let mut thought = Thought::default();
     let keep = |standing: &Standing| match standing {
         Standing::Reserved => true,
-        Standing::Released | Standing::Retained => false,
+        Standing::Released | Standing::Retained | Standing::PassedOn => false,
         Standing::Ready | Standing::Held { .. } => retaining,
     };
     // What a host is left with is decided by its tag: one that is not ours cannot be left either.

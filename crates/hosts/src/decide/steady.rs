@@ -11,7 +11,7 @@ use api::reasons::hosts::Reason;
 use aws::port::{HostState, Instance, InstanceState, MetadataOptions, Tags};
 
 use super::host::{belonging, host_tags};
-use super::recover::{adopted, is_unsigned, recovered, surfaced};
+use super::recover::{adopted, is_still_left, is_unsigned, recovered, surfaced, taken_back};
 use super::{CONSISTENT, Fatal, RESYNC, Says, Step, Thought};
 use crate::journal::{Allocation, Phase};
 use crate::names::kubernetes_tag;
@@ -137,6 +137,10 @@ fn placement(s: &Snapshot, instance: &Instance) -> (Says, Recorded) {
     };
     let shown = sight.hosts.get(host);
     let ours = shown.is_some_and(|shown| s.owns(shown) && !shown.state.is_released());
+    if allocation.phase == Phase::Claimed && ours {
+        let owned = allocation.in_phase(Phase::Allocated, s.now).with_more(vec![host.clone()]);
+        return (Says::yes(Reason::HostAvailable, format!("host {host} is available")), Some((owned, None)));
+    }
     if allocation.phase.is_over() {
         let why = format!("and the journal says that its hosts are {}", allocation.phase.as_str());
         return (mismatch(instance, &why), None);
@@ -304,7 +308,10 @@ fn hosts(
         if host.state.is_released() || !(s.owns(host) || is_unsigned(s, &allocation, host)) {
             continue;
         }
-        let change = tags::change(&host.tags, &wanted, &applied);
+        let mut change = tags::change(&host.tags, &wanted, &applied);
+        if is_still_left(s, &allocation, host) {
+            change.unset.extend(taken_back());
+        }
         if !change.is_empty() {
             thought.steps.push(Step::Retag { resources: vec![host.id.to_string()], change });
         }

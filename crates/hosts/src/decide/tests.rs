@@ -1,5 +1,6 @@
 //! Every plan is safe, whatever the world looks like; and the plans that matter are the right ones.
 
+mod choosing;
 mod ready;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +76,7 @@ fn snapshot() -> Snapshot {
         fresh: AllocationId::of(7, 7),
         usage: crate::snapshot::Usage::default(),
         claim: None,
+        pool: None,
         full: None,
         mishap: None,
         refusals: BTreeMap::new(),
@@ -451,6 +453,7 @@ fn any_allocation() -> impl Strategy<Value = Option<Allocation>> {
     let phases = prop::sample::select(vec![
         Phase::Intended,
         Phase::Allocated,
+        Phase::Claimed,
         Phase::Releasing,
         Phase::Released,
         Phase::Retained,

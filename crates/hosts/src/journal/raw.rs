@@ -42,6 +42,8 @@ struct RawAllocation {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     adopted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     cause: Option<String>,
     at: String,
 }
@@ -93,13 +95,10 @@ fn switch(name: &str, text: Option<String>) -> Result<Option<Switch>, String> {
 }
 
 fn phase(text: &str) -> Result<Phase, String> {
-    use Phase::{Abandoned, Allocated, Intended, Released, Releasing, Retained};
-    let all = [Intended, Allocated, Releasing, Released, Retained, Abandoned];
-    match all.into_iter().find(|phase| phase.as_str() == text) {
-        Some(phase) => Ok(phase),
-        None if text == "Claimed" => Err("phase: Claimed is for shared hosts, which are not built".to_owned()),
-        None => Err(format!("phase: {text:?} is unknown")),
-    }
+    use Phase::{Abandoned, Allocated, Claimed, Intended, Released, Releasing, Retained};
+    let all = [Intended, Allocated, Claimed, Releasing, Released, Retained, Abandoned];
+    let known = all.into_iter().find(|phase| phase.as_str() == text);
+    known.ok_or_else(|| format!("phase: {text:?} is unknown"))
 }
 
 fn cause(text: &str) -> Result<Cause, String> {
@@ -159,6 +158,9 @@ fn allocation(text: &str, machine: &str) -> Result<Allocation, String> {
     if phase == Phase::Intended && !known.is_empty() {
         return Err("hosts: an intent has none".to_owned());
     }
+    if phase == Phase::Claimed && (known.len() != 1 || !raw.adopted) {
+        return Err("hosts: a place is on one host, which was there before".to_owned());
+    }
     Ok(Allocation {
         id,
         epoch: raw.epoch,
@@ -176,6 +178,7 @@ fn allocation(text: &str, machine: &str) -> Result<Allocation, String> {
         hosts: known,
         past,
         adopted: raw.adopted,
+        from: raw.from.as_deref().map(|from| field("from", from)).transpose()?,
         cause: raw.cause.as_deref().map(cause).transpose()?,
         at: field("at", &raw.at)?,
     })
@@ -275,6 +278,7 @@ impl Allocation {
             hosts: names(&self.hosts),
             past: names(&self.past),
             adopted: self.adopted,
+            from: self.from.as_ref().map(ToString::to_string),
             cause: self.cause.map(|cause| cause.as_str().to_owned()),
             at: self.at.to_string(),
         })

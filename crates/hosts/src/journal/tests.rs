@@ -80,7 +80,7 @@ fn nonsense_is_named_by_annotation_and_field() {
         (swap(r#""type":"m5.metal","#, ""), "type or family"),
         (swap(r#""type":"#, r#""family":"m5","type":"#), "exclude"),
         (swap(r#""qty":2"#, r#""qty":11"#), "qty"),
-        (swap("Intended", "Claimed"), "shared hosts, which are not built"),
+        (swap("Intended", "Claimed"), "a place is on one host"),
         (swap("Intended", "Lost"), "phase"),
         (swap(r#""hosts":[]"#, r#""hosts":["h-1"]"#), "hosts"),
         (swap(r#""hosts":[]"#, r#""hosts":["h-00000001"]"#), "hosts: an intent has none"),
@@ -116,10 +116,11 @@ fn the_journal_of_one_machine_is_no_journal_of_another() {
 #[test]
 fn only_these_steps_are_legal() {
     use Phase::*;
-    let all = [Intended, Allocated, Releasing, Released, Retained, Abandoned];
+    let all = [Intended, Allocated, Claimed, Releasing, Released, Retained, Abandoned];
     let allowed = [
         (Intended, &[Intended, Allocated, Abandoned, Released][..]),
         (Allocated, &[Allocated, Releasing, Retained, Abandoned]),
+        (Claimed, &[Claimed, Allocated, Released, Abandoned]),
         (Releasing, &[Allocated, Releasing, Released, Retained, Abandoned]),
         (Released, &[Released]),
         (Retained, &[Retained]),
@@ -179,6 +180,29 @@ fn an_epoch_begins_only_when_the_last_one_is_given_back() {
     let mut skipped = second.clone();
     skipped.epoch = 3;
     assert!(legal(Some(&before.in_phase(Phase::Released, at(2))), &skipped).is_err());
+}
+
+#[test]
+fn a_host_that_is_there_is_joined_at_the_beginning_of_an_epoch_and_handed_over_within_it() {
+    let join = |before: Option<&Allocation>, phase| {
+        Allocation::join(AllocationId::of(1, 2), before, terms(), (phase, host(1)), at(9))
+    };
+    let place = join(None, Phase::Claimed).unwrap();
+    assert_eq!((place.epoch, place.adopted, place.hosts.clone()), (1, true, vec![host(1)]));
+    assert!(join(None, Phase::Allocated).is_ok() && join(None, Phase::Releasing).is_err());
+    let text = place.text(MACHINE);
+    assert_eq!(read(&[(ALLOCATION, &text)]).unwrap().allocation, Some(place.clone()));
+    let handed = place.handed(AllocationId::of(3, 4), at(20));
+    assert_eq!(legal(Some(&place), &handed), Ok(()));
+    let text = handed.text(MACHINE);
+    assert_eq!(read(&[(ALLOCATION, &text)]).unwrap().allocation, Some(handed));
+    assert!(join(Some(&place), Phase::Claimed).is_err(), "a place is left before another one is taken");
+    let left = place.in_phase(Phase::Released, at(30)).because(Cause::Failed);
+    assert_eq!(legal(Some(&place), &left), Ok(()));
+    let again = join(Some(&left), Phase::Claimed).unwrap();
+    assert_eq!((again.epoch, again.past.len(), again.hosts.clone()), (2, 0, vec![host(1)]), "the same one, later");
+    let asked = Allocation::intend(AllocationId::of(1, 2), Some(&left), terms(), at(40)).unwrap();
+    assert_eq!((asked.epoch, asked.past.clone(), asked.from), (2, vec![host(1)], None));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod dedicated;
+mod selecting;
+mod sharing;
 #[allow(dead_code, reason = "shared with the tests of machines")]
 #[path = "../world/site.rs"]
 mod site;

@@ -15,16 +15,16 @@ use crate::dedicated::{CLAIMS, Platform, spec};
 use crate::site::{note, pass};
 use crate::sweeps::{check, claim, prepare};
 
-const LIMIT: Duration = Duration::from_secs(3 * 3_600);
+pub const LIMIT: Duration = Duration::from_secs(3 * 3_600);
 
-fn world() -> (Server, Platform) {
+pub fn world() -> (Server, Platform) {
     let server = Server::new(1);
     let platform = Platform::new(&server.clock(), None);
     prepare(&server);
     (server, platform)
 }
 
-fn start(server: &Server, platform: &Platform, config: Config) -> JoinSet<()> {
+pub fn start(server: &Server, platform: &Platform, config: Config) -> JoinSet<()> {
     let (platform, client) = (platform.clone(), server.client("hosts").kube());
     let clock = Clock::simulated((server.clock())(), 1);
     let mut tasks = JoinSet::new();
@@ -32,22 +32,22 @@ fn start(server: &Server, platform: &Platform, config: Config) -> JoinSet<()> {
     tasks
 }
 
-fn get(server: &Server, name: &str) -> Value {
+pub fn get(server: &Server, name: &str) -> Value {
     server.get(CLAIMS, TENANT, name).unwrap_or_default()
 }
 
-fn condition(server: &Server, name: &str, type_: &str) -> (String, String) {
+pub fn condition(server: &Server, name: &str, type_: &str) -> (String, String) {
     let claim = get(server, name);
     let all = claim["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = all.into_iter().find(|condition| condition["type"] == type_).unwrap_or_default();
     (found["reason"].as_str().unwrap_or_default().to_owned(), found["message"].as_str().unwrap_or_default().to_owned())
 }
 
-fn ready(server: &Server, name: &str) -> bool {
+pub fn ready(server: &Server, name: &str) -> bool {
     get(server, name)["status"]["ready"] == true
 }
 
-fn with(args: &[(&str, &str)]) -> Value {
+pub fn with(args: &[(&str, &str)]) -> Value {
     let mut spec = spec();
     for (name, value) in args {
         spec["args"][*name] = json!(value);
