@@ -203,9 +203,24 @@ impl Pool {
             if status.is_success() {
                 return serde_json::from_slice(&bytes).with_context(|| format!("decoding GET {path}"));
             }
-            let behind = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::GATEWAY_TIMEOUT);
-            if !behind || Instant::now() > until {
+            if !is_behind(status) || Instant::now() > until {
                 bail!("GET {path}: {status}: {}", said(&bytes));
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Opens a watch, with the same patience.
+    pub async fn watch(&self, query: &str) -> Result<Response<Incoming>> {
+        let until = Instant::now() + CATCH_UP;
+        loop {
+            let answer = self.open(0, Method::GET, query, Body::None).await?;
+            let status = answer.status();
+            if status.is_success() {
+                return Ok(answer);
+            }
+            if !is_behind(status) || Instant::now() > until {
+                bail!("watching {query}: {status}");
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -295,6 +310,11 @@ pub async fn served(server: &Pool, paths: &[String]) -> Result<()> {
     // peers. That is no part of any figure.
     tokio::time::sleep(Duration::from_millis(2100)).await;
     Ok(())
+}
+
+/// Whether a server says that it still reads its store.
+fn is_behind(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::GATEWAY_TIMEOUT)
 }
 
 /// One `GET` over plain HTTP/1.1 on loopback, for readiness probes: the status code.

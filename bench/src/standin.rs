@@ -77,11 +77,7 @@ async fn feed(kubeconfig: &Path, path: &str, touch: bool, ready: watch::Sender<b
     }
     ready.send_replace(true);
     let query = format!("{path}?watch=1&resourceVersion={version}&timeoutSeconds=3600");
-    let answer = pool.open(0, Method::GET, &query, Body::None).await?;
-    if !answer.status().is_success() {
-        bail!("watching {path}: {}", answer.status());
-    }
-    let mut body = answer.into_body();
+    let mut body = pool.watch(&query).await?.into_body();
     while let Some(frame) = body.frame().await {
         frame.context("reading the watch")?;
     }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -14,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::child::{Process, now_us};
-use crate::http::{Body, Pool};
+use crate::http::Pool;
 
 /// One stamped event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,19 +124,9 @@ async fn follow(pool: &Pool, path: &str, from: &str, show: &[String]) -> Result<
         serde_json::to_writer(&mut out, s).context("printing an event")?;
         out.write_all(b"\n").and_then(|()| out.flush()).context("printing an event")
     };
-    let mut refused = 0;
     loop {
         let query = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds=7200&resourceVersion={version}");
-        let answer = pool.open(0, Method::GET, &query, Body::None).await?;
-        // A server that has just started reads its store first.
-        if answer.status() == StatusCode::TOO_MANY_REQUESTS && refused < 100 {
-            refused += 1;
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            continue;
-        }
-        if !answer.status().is_success() {
-            bail!("watching {path}: {}", answer.status());
-        }
+        let answer = pool.watch(&query).await?;
         let open = Stamp {
             at_us: now_us(),
             event: "OPEN".into(),
