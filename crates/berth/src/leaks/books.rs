@@ -197,17 +197,19 @@ impl Books {
         }
     }
 
-    /// The machine or claim whose journal names a host, and in which phase.
+    /// The machine or claim whose journal names a host, and in which phase. Claims can share a host, and a tenant can write what
+    /// it likes: of several it is the one that the tags of the host name.
     fn owner(&self, host: &Host) -> Option<(&Owner, Option<Phase>)> {
-        let tag = host.tags.get(ALLOCATION_ID_TAG);
-        self.named.iter().find_map(|owner| {
+        let (tag, name) = (host.tags.get(ALLOCATION_ID_TAG), host.tags.get(MACHINE_NAME_TAG));
+        let all = self.named.iter().filter_map(|owner| {
             let journal = owner.journal.as_ref().ok()?;
             let allocation = journal.allocation.as_ref();
             let by_host = allocation.is_some_and(|allocation| allocation.hosts.contains(&host.id));
             let by_tag = allocation.is_some_and(|allocation| tag.is_some_and(|tag| tag == allocation.id.as_str()));
             let by_launch = journal.launch.as_ref().is_some_and(|launch| launch.host.as_ref() == Some(&host.id));
             (by_host || by_tag || by_launch).then(|| (owner, allocation.map(|allocation| allocation.phase)))
-        })
+        });
+        all.min_by_key(|(owner, _)| name != Some(&owner.name))
     }
 
     /// A row for each host.

@@ -202,6 +202,17 @@ fn a_host_that_a_claim_names_is_no_leak() {
 }
 
 #[test]
+fn a_shared_host_is_that_of_the_claim_which_its_tags_name() {
+    let shared = claimed(used(host(12, Some("allocation-12"), OLD)), "web-1");
+    let (place, has) =
+        (journal("allocation-13", "Claimed", &[&shared]), journal("allocation-12", "Allocated", &[&shared]));
+    let claims = vec![claim("web-0", "aws-dedicated-host", &place), claim("web-1", "aws-dedicated-host", &has)];
+    let books = Books::of(Vec::new(), claims, &[], HERE);
+    let row = books.rows("us-west-2", std::slice::from_ref(&shared), now()).remove(0);
+    assert_eq!((row.whose, row.machine.as_deref()), (Whose::Machine, Some("team-a/HostClaim/web-1")), "{}", row.note);
+}
+
+#[test]
 fn the_table_of_dedicated_hosts() {
     let (books, hosts) = account();
     let mut rows = books.rows("us-west-2", &hosts, now());
