@@ -1,5 +1,7 @@
 //! What admins and tenants write.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 use sim::metal::seed;
 use sim::server::{Kind, Server};
@@ -15,8 +17,11 @@ pub fn install(server: &Server) {
     for definition in sim::metal::kinds::definitions() {
         server.put(definition).unwrap();
     }
-    for definition in api::own::crds() {
-        server.put(serde_json::to_value(definition).unwrap()).unwrap();
+    // Made once: a sweep begins anew at every point.
+    static DEFINITIONS: LazyLock<Vec<Value>> =
+        LazyLock::new(|| api::own::crds().iter().map(|definition| json!(definition)).collect());
+    for definition in DEFINITIONS.iter() {
+        server.put(definition.clone()).unwrap();
     }
     server.register(Kind::namespaced("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"));
     for namespace in [INFRA, "red", "blue"] {

@@ -1,7 +1,7 @@
 //! A claim on a dedicated host, disturbed at every point: the world ends the same, and at no moment is a host paid for that
 //! no journal names.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use claim_kind::contract::TENANT;
@@ -17,8 +17,11 @@ use crate::site::{EVENTS, note};
 /// Everything there is before a claim.
 pub fn prepare(server: &Server) {
     server.register(server::Kind::namespaced("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"));
-    for definition in api::own::crds() {
-        server.put(json!(definition)).unwrap();
+    // Made once: a sweep begins anew at every point.
+    static DEFINITIONS: LazyLock<Vec<Value>> =
+        LazyLock::new(|| api::own::crds().iter().map(|definition| json!(definition)).collect());
+    for definition in DEFINITIONS.iter() {
+        server.put(definition.clone()).unwrap();
     }
     server.namespace(TENANT);
     install(server);

@@ -1,5 +1,7 @@
 //! What users and other controllers write.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 use sim::server::{Kind, Server};
 
@@ -23,12 +25,15 @@ const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 
 /// Registers every kind and makes the namespace.
 pub fn install(server: &Server) {
-    for definition in api::own::crds().into_iter().chain(api::own::metal3::crds()) {
-        let definition = serde_json::to_value(definition).unwrap();
-        let name = definition["metadata"]["name"].as_str().unwrap();
-        if name.starts_with("metal3") || name.starts_with("hostclaims.") {
-            server.put(definition).unwrap();
-        }
+    // Made once: a sweep begins anew at every point.
+    static DEFINITIONS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+        let all = api::own::crds().into_iter().chain(api::own::metal3::crds());
+        let all = all.map(|definition| serde_json::to_value(definition).unwrap());
+        let is_needed = |name: &str| name.starts_with("metal3") || name.starts_with("hostclaims.");
+        all.filter(|definition| definition["metadata"]["name"].as_str().is_some_and(is_needed)).collect()
+    });
+    for definition in DEFINITIONS.iter() {
+        server.put(definition.clone()).unwrap();
     }
     for kind in [
         Kind::namespaced("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"),
