@@ -39,6 +39,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if or (empty .Values.controllers) (has "hosts" .Values.controllers) }}yes{{ end -}}
 {{- end }}
 
+{{/* Not empty when the room clusters runs. */}}
+{{- define "berth.clusters" -}}
+{{- if or (empty .Values.controllers) (has "clusters" .Values.controllers) }}yes{{ end -}}
+{{- end }}
+
 {{/* Not empty when the room capacity runs. */}}
 {{- define "berth.capacity" -}}
 {{- if or (empty .Values.controllers) (has "capacity" .Values.controllers) }}yes{{ end -}}

@@ -39,13 +39,15 @@ const fn webhook(duty: Duty, plural: &'static str, path: &'static str) -> Webhoo
     Webhook { duty, group: GROUP, version: VERSION, plural, path }
 }
 
-const CLUSTER_DEFAULTS: Webhook = webhook(Duty::Default, "clusters", "/default/anywhere-clusters");
+// Tools compare a stored spec with their file, so it is stored complete; and whether a field that must stay was changed is
+// seen only while it is written: neither is stored unseen.
+const CLUSTER_DEFAULTS: Webhook = webhook(Duty::Complete, "clusters", "/default/anywhere-clusters");
 const DATACENTER_DEFAULTS: Webhook =
-    webhook(Duty::Default, "cloudstackdatacenterconfigs", "/default/cloudstackdatacenterconfigs");
-const CLUSTERS: Webhook = webhook(Duty::Check, "clusters", "/validate/anywhere-clusters");
+    webhook(Duty::Complete, "cloudstackdatacenterconfigs", "/default/cloudstackdatacenterconfigs");
+const CLUSTERS: Webhook = webhook(Duty::Guard, "clusters", "/validate/anywhere-clusters");
 const DATACENTERS: Webhook =
-    webhook(Duty::Check, "cloudstackdatacenterconfigs", "/validate/cloudstackdatacenterconfigs");
-const MACHINES: Webhook = webhook(Duty::Check, "cloudstackmachineconfigs", "/validate/cloudstackmachineconfigs");
+    webhook(Duty::Guard, "cloudstackdatacenterconfigs", "/validate/cloudstackdatacenterconfigs");
+const MACHINES: Webhook = webhook(Duty::Guard, "cloudstackmachineconfigs", "/validate/cloudstackmachineconfigs");
 
 /// What this room does at admission.
 pub const WEBHOOKS: &[Webhook] = &[CLUSTER_DEFAULTS, DATACENTER_DEFAULTS, CLUSTERS, DATACENTERS, MACHINES];

@@ -194,6 +194,15 @@ impl World {
         self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
     }
 
+    /// Objects of the same kind in the same namespace.
+    pub fn like(&self, object: &Value) -> Api<DynamicObject> {
+        let object: DynamicObject = serde_json::from_value(object.clone()).expect("an object");
+        let types = object.types.as_ref().expect("it says what it is");
+        let gvk = GroupVersionKind::try_from(types).expect("a group and a version");
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        Api::namespaced_with(self.client.clone(), namespace, &ApiResource::from_gvk(&gvk))
+    }
+
     pub fn kinds(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &kind_resource())
     }

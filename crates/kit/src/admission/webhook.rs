@@ -11,22 +11,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub enum Duty {
     /// Defaults are filled in, before the schema is looked at.
     Default,
+    /// The same, and a new spec that nobody could complete is not stored: for what is read by others as it is stored.
+    Complete,
     /// Faults are told, when nobody changes the object any more.
     Check,
-    /// The same, and a new spec that nobody could look at is not stored: for what costs money once it is.
+    /// The same, and a new spec that nobody could look at is not stored: for what costs money once it is, and for fields
+    /// that must stay as they are, whose change nobody can see afterwards.
     Guard,
 }
 
 impl Duty {
     /// What the server does with a write that it could ask nobody about.
     fn failure_policy(self) -> String {
-        match self {
-            // What is written while nobody serves a webhook is judged again by the room, so nothing is lost by letting
-            // it pass, and nobody is locked out of their own cluster.
-            Self::Default | Self::Check => "Ignore",
-            Self::Guard => "Fail",
-        }
-        .to_owned()
+        // What is written while nobody serves a webhook is judged again by the room, so nothing is lost by letting it pass,
+        // and nobody is locked out of their own cluster.
+        if self.is_strict() { "Fail" } else { "Ignore" }.to_owned()
     }
 
     /// Which writes the server asks about; none means all. Who guards a kind is asked about a spec that is new: labels,
@@ -35,7 +34,17 @@ impl Duty {
     fn conditions(self) -> Option<Vec<MatchCondition>> {
         let new = "oldObject == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec";
         let condition = || MatchCondition { name: "the-spec-is-new".to_owned(), expression: new.to_owned() };
-        (self == Self::Guard).then(|| vec![condition()])
+        self.is_strict().then(|| vec![condition()])
+    }
+
+    /// Whether a new spec is refused when nobody can be asked about it.
+    const fn is_strict(self) -> bool {
+        matches!(self, Self::Complete | Self::Guard)
+    }
+
+    /// Whether objects are changed before they are stored, rather than judged.
+    const fn fills(self) -> bool {
+        matches!(self, Self::Default | Self::Complete)
     }
 }
 
@@ -71,7 +80,7 @@ pub fn validating<'w>(
     webhooks: impl IntoIterator<Item = &'w Webhook>,
     service: Service<'_>,
 ) -> ValidatingWebhookConfiguration {
-    let checks = webhooks.into_iter().filter(|webhook| webhook.duty != Duty::Default);
+    let checks = webhooks.into_iter().filter(|webhook| !webhook.duty.fills());
     let entry = |webhook: &Webhook| ValidatingWebhook {
         name: name(webhook),
         admission_review_versions: vec!["v1".to_owned()],
@@ -92,12 +101,13 @@ pub fn mutating<'w>(
     webhooks: impl IntoIterator<Item = &'w Webhook>,
     service: Service<'_>,
 ) -> MutatingWebhookConfiguration {
-    let defaults = webhooks.into_iter().filter(|webhook| webhook.duty == Duty::Default);
+    let defaults = webhooks.into_iter().filter(|webhook| webhook.duty.fills());
     let entry = |webhook: &Webhook| MutatingWebhook {
         name: name(webhook),
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(webhook, service),
         failure_policy: Some(webhook.duty.failure_policy()),
+        match_conditions: webhook.duty.conditions(),
         match_policy: Some("Equivalent".to_owned()),
         reinvocation_policy: Some("Never".to_owned()),
         rules: Some(vec![rule(webhook)]),
@@ -164,18 +174,19 @@ mod tests {
 
     #[test]
     fn what_is_guarded_is_not_stored_unseen_and_only_a_new_spec_is_looked_at() {
-        let guard = Webhook {
-            duty: Duty::Guard,
-            group: "a.example",
-            version: "v1",
-            plural: "things",
-            path: "/validate/things",
-        };
+        let webhook = |duty, path| Webhook { duty, group: "a.example", version: "v1", plural: "things", path };
+        let (guard, complete) = (webhook(Duty::Guard, "/validate/things"), webhook(Duty::Complete, "/default/things"));
         let service = Service { name: "s", namespace: "n" };
         assert_eq!(mutating([&guard], service).webhooks, Some(Vec::new()));
-        let checks = validating([&guard], service).webhooks.unwrap();
-        assert_eq!(checks[0].failure_policy.as_deref(), Some("Fail"));
-        let conditions = checks[0].match_conditions.as_deref().unwrap();
-        assert!(conditions.len() == 1 && conditions[0].expression.contains("object.spec != oldObject.spec"));
+        assert_eq!(validating([&complete], service).webhooks, Some(Vec::new()));
+        let check = validating([&guard], service).webhooks.unwrap().remove(0);
+        let fill = mutating([&complete], service).webhooks.unwrap().remove(0);
+        for (policy, conditions) in
+            [(check.failure_policy, check.match_conditions), (fill.failure_policy, fill.match_conditions)]
+        {
+            assert_eq!(policy.as_deref(), Some("Fail"));
+            let conditions = conditions.unwrap();
+            assert!(conditions.len() == 1 && conditions[0].expression.contains("object.spec != oldObject.spec"));
+        }
     }
 }
