@@ -143,16 +143,9 @@ fn known(s: &Snapshot, offer: &Offer, around: &Around, again: Option<Timestamp>)
             steps.push(Step::Tell { warning: true, reason: Reason::InvalidAnnotation, message });
         }
     }
-    if offer.arch.is_none() && around.instance_type.contains(',') {
-        let message = format!("{} have different architectures, so none is told", around.instance_type);
-        if !s.memory.heard(Reason::ArchitectureMixed, &message) {
-            steps.push(Step::Tell { warning: true, reason: Reason::ArchitectureMixed, message });
-        }
-    }
-    if let Some(message) = hint(s, offer)
-        && !s.memory.heard(Reason::AcceleratorLabelMissing, &message)
-    {
-        steps.push(Step::Tell { warning: false, reason: Reason::AcceleratorLabelMissing, message });
+    // What is worth a word when something is written is none for a process that finds it written.
+    if !plan.is_empty() {
+        steps.extend(remarks(s, offer, around));
     }
     if s.memory.troubled && s.config.success_events {
         let message = format!("the annotations describe {}", around.instance_type);
@@ -238,6 +231,21 @@ fn conflict(s: &Snapshot, key: &str, wanted: Option<&str>) -> String {
     let ours = wanted.map_or("nothing".to_owned(), |value| format!("{value:?}"));
     let who = s.group.writers.get(key).map_or("somebody else", AsRef::as_ref);
     format!("{key}: {who} keeps writing {theirs} where {ours} is right; it is left alone for an hour")
+}
+
+/// What whoever made the group should know about what stands on it, once.
+fn remarks(s: &Snapshot, offer: &Offer, around: &Around) -> impl Iterator<Item = Step> {
+    let mixed = (offer.arch.is_none() && around.instance_type.contains(',')).then(|| {
+        let message = format!("{} have different architectures, so none is told", around.instance_type);
+        (true, Reason::ArchitectureMixed, message)
+    });
+    let unlabelled = hint(s, offer).map(|message| (false, Reason::AcceleratorLabelMissing, message));
+    let new = |(_, reason, message): &(bool, Reason, String)| !s.memory.heard(*reason, message);
+    mixed.into_iter().chain(unlabelled).filter(new).map(|(warning, reason, message)| Step::Tell {
+        warning,
+        reason,
+        message,
+    })
 }
 
 /// Without this label cluster-autoscaler does not wait for the driver and adds nodes in vain.

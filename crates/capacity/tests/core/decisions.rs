@@ -98,14 +98,18 @@ fn a_success_after_a_failure_is_told_only_if_asked_for() {
 
 #[test]
 fn whoever_has_accelerators_hears_of_the_label_once() {
-    let mut snapshot =
-        known(true, annotated("p3.8xlarge"), catalogue("p3.8xlarge"), around("p3.8xlarge", None), Config::default());
+    let bare = deployment(plain_deployment(&[]));
+    let mut snapshot = known(false, bare, catalogue("p3.8xlarge"), around("p3.8xlarge", None), Config::default());
     let steps = decide(&snapshot);
     assert_eq!(told(&steps), [(Reason::AcceleratorLabelMissing, false)]);
-    let Some(Step::Tell { message, .. }) = steps.first() else { panic!() };
+    let [Step::Annotate(_), Step::Tell { message, .. }] = steps.as_slice() else { panic!("{steps:?}") };
     snapshot.memory.tell(Reason::AcceleratorLabelMissing, message, snapshot.now);
     snapshot.now = at(1_000_000);
-    assert_eq!(decide(&snapshot), []);
+    assert_eq!(told(&decide(&snapshot)), []);
+    // A process that has just started and finds everything written has nothing to say either.
+    let found =
+        known(true, annotated("p3.8xlarge"), catalogue("p3.8xlarge"), around("p3.8xlarge", None), Config::default());
+    assert_eq!(decide(&found), []);
     let mut labelled = annotated("p3.8xlarge");
     labelled.accelerator_label = true;
     let snapshot = known(true, labelled, catalogue("p3.8xlarge"), around("p3.8xlarge", None), Config::default());
