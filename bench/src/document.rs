@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::budget::Budget;
 use crate::ceiling::Ceiling;
+use crate::proc::Processors;
 use crate::report::{commit, short};
 use crate::stage::{Common, Stage};
 use crate::stats::{Percentiles, spread};
@@ -87,6 +88,8 @@ pub struct Document<F> {
     /// How long the run took.
     seconds: f64,
     load_average: f64,
+    /// Processor time that the machine wanted during the run and others on the same hardware had, in percent.
+    stolen_percent: Option<f64>,
     /// Whether the machine was busy with something else: not to be used as a figure.
     pub disturbed: bool,
     /// W before and after.
@@ -112,6 +115,7 @@ impl<F: Figures> Document<F> {
             command: command(),
             seconds: stage.seconds(),
             load_average: stage.load.0,
+            stolen_percent: Processors::now().ok().map(|now| now.stolen_percent(stage.processors)),
             disturbed: stage.load.1,
             ceilings,
             budgets: figures.budgets(),
@@ -151,6 +155,9 @@ impl<F: Figures> Document<F> {
         let mut out = String::new();
         if self.disturbed {
             out += &format!("DISTURBED load average {:.2}: do not use these figures\n", self.load_average);
+        }
+        if let Some(percent) = self.stolen_percent {
+            out += &format!("others on the same hardware had {percent:.1} % of the processor time that was wanted\n");
         }
         for wrong in &self.oracle {
             out += &format!("WRONG {wrong}\n");

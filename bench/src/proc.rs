@@ -50,6 +50,34 @@ pub fn load_average() -> Result<f64> {
     text.split_whitespace().next().and_then(|t| t.parse().ok()).context("reading /proc/loadavg")
 }
 
+/// Processor time of the whole machine since it started, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Processors {
+    busy: u64,
+    stolen: u64,
+}
+
+impl Processors {
+    /// What the machine has used until now, and what others on the same hardware were given while it wanted it.
+    pub fn now() -> Result<Self> {
+        parse_processors(&read("/proc/stat")?).context("reading /proc/stat")
+    }
+
+    /// The share of the time that was wanted since `earlier` and went to others, in percent.
+    pub fn stolen_percent(self, earlier: Self) -> f64 {
+        let (busy, stolen) = (self.busy.saturating_sub(earlier.busy), self.stolen.saturating_sub(earlier.stolen));
+        stolen as f64 * 100.0 / (busy + stolen).max(1) as f64
+    }
+}
+
+fn parse_processors(stat: &str) -> Option<Processors> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    // The fourth and fifth are those in which nothing was wanted.
+    let [user, nice, system, _, _, interrupts, soft, stolen] = *ticks.first_chunk()?;
+    Some(Processors { busy: user + nice + system + interrupts + soft, stolen })
+}
+
 fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("reading {path}"))
 }
@@ -125,6 +153,16 @@ mod tests {
     fn a_command_with_brackets_does_not_shift_the_cpu_fields() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 1 0 100 1 1";
         assert_eq!(parse_cpu(stat), Some(2.0));
+    }
+
+    #[test]
+    fn time_that_went_to_others_is_a_share_of_what_was_wanted() {
+        let at = |line: &str| parse_processors(&format!("cpu  {line}\ncpu0 1 1 1 1 1 1 1 1\n")).unwrap();
+        let (earlier, later) = (at("100 10 50 900 5 0 1 20 0 0"), at("150 10 70 990 5 0 6 45 0 0"));
+        assert_eq!(later.stolen_percent(earlier), 25.0);
+        assert_eq!(later.stolen_percent(later), 0.0);
+        assert_eq!(parse_processors("intr 1 2 3"), None);
+        Processors::now().unwrap();
     }
 
     #[test]

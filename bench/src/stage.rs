@@ -11,7 +11,7 @@ use crate::audit::Tail;
 use crate::ceiling::{self, Ceiling};
 use crate::child::{self, Process};
 use crate::http::probe;
-use crate::proc::{self, Memory};
+use crate::proc::{self, Memory, Processors};
 use crate::scenario::Shape;
 use crate::server::Server;
 
@@ -74,6 +74,8 @@ pub struct Stage<'a> {
     pub args: &'a Common,
     /// Load average before anything began, and whether it was too high.
     pub load: (f64, bool),
+    /// Processor time of the machine before anything began.
+    pub processors: Processors,
     began: Instant,
     work: tempfile::TempDir,
 }
@@ -89,7 +91,7 @@ impl<'a> Stage<'a> {
         let work = work.with_context(|| format!("creating a directory in {}", args.work_dir.display()))?;
         let began = Instant::now();
         let load = crate::leg::wait_for_quiet_machine(Duration::from_secs(args.load_wait_seconds)).await?;
-        Ok(Self { args, load, began, work })
+        Ok(Self { args, load, processors: Processors::now()?, began, work })
     }
 
     /// A line for whoever waits.
@@ -292,7 +294,8 @@ mod tests {
     async fn a_part_that_fails_or_takes_too_long_costs_no_other_part() {
         let flags = <Flags as clap::Parser>::parse_from(["bench", "--time-limit-seconds", "60"]);
         let work = tempfile::tempdir().unwrap();
-        let stage = Stage { args: &flags.common, load: (0.0, false), began: Instant::now(), work };
+        let processors = Processors::default();
+        let stage = Stage { args: &flags.common, load: (0.0, false), processors, began: Instant::now(), work };
         let mut wrong = Vec::new();
         let good = stage.part("good", &mut wrong, async { Ok((1, vec!["one was lost".to_owned()])) }).await;
         let bad = stage.part::<u8>("bad", &mut wrong, async { bail!("no server") }).await;

@@ -103,6 +103,11 @@ fn machines_on_claims_come_up_rest_and_leave_nothing() {
     let _turn = turn();
     let document = run(&berth, "machines", &["--count=5"]);
     assert_eq!((&document["schema"], &document["machines"]), (&"berth-bench/machines/1".into(), &5.into()));
+    for (screen, least) in [("tree", 6), ("claims", 6), ("hosts", 6)] {
+        let all = document["screens"].as_array().expect("what was shown");
+        let shown = all.iter().find(|shown| shown["command"] == screen).unwrap_or_else(|| panic!("no {screen}"));
+        assert!(shown["lines"].as_u64() >= Some(least) && shown["requests"].as_f64() >= Some(1.0), "{shown}");
+    }
     assert!(document["played"]["Cluster API"].is_string(), "{document}");
     let (up, down) = (&document["up"], &document["down"]);
     for times in [&up["ms"], &up["bound_ms"], &up["told_ms"], &down["free_ms"], &down["gone_ms"]] {

@@ -1,5 +1,5 @@
 //! Machines on claims: how long many Metal3 machines take from nothing to provisioned, with how many writes, what they cost
-//! while nothing happens, and how soon their hosts are free again.
+//! while nothing happens, how long the command line takes to show them, and how soon their hosts are free again.
 //!
 //! The process under test is the real binary with the rooms `claims` and `machines` and their admission webhooks. Everybody
 //! else is played by this program, and the document says so ([`world::PLAYED`]): Cluster API, the operator of hosts, kubelets.
@@ -11,7 +11,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::audit::{Request, Tail, Tally};
 use crate::ceiling::Ceiling;
-use crate::child::free_address;
+use crate::child::{free_address, printed};
 use crate::claims::world::{HOSTS, start, within};
 use crate::document::Document;
 use crate::http::{Body, Pool};
@@ -29,9 +29,9 @@ use crate::oracle::version;
 use crate::proc;
 use crate::server::Server;
 use crate::stage::{self, Common, Stage, Subject, kib_each};
-use crate::stats::percentiles;
+use crate::stats::{percentiles, spread};
 use crate::watch::{Stamp, Watcher};
-use report::{Down, Idle, Machines as Figures, Memory, NEEDED, Requests, Up};
+use report::{Down, Idle, Machines as Figures, Memory, NEEDED, Requests, Screen, Up};
 use stamps::{Seen, ms, span};
 use world::MACHINES;
 
@@ -49,6 +49,8 @@ pub struct Machines {
 /// Silence after which nothing more is expected.
 const QUIET: Duration = Duration::from_secs(3);
 const IN_FLIGHT: usize = 64;
+/// How often each screen is shown.
+const SHOWN: usize = 9;
 
 /// Runs the scenario; the exit code.
 pub async fn main(args: &Machines) -> Result<u8> {
@@ -64,6 +66,7 @@ async fn run(args: &Machines) -> Result<Document<Figures>> {
     let mut scene = Box::pin(Scene::set(&stage, &definitions, &dir, args.count)).await?;
     let up = Box::pin(scene.up(&stage, &before)).await.context("machines come up")?;
     let (idle, memory) = Box::pin(scene.idle(&stage)).await.context("machines are up")?;
+    let screens = Box::pin(scene.screens(&stage)).await.context("machines are shown")?;
     let down = Box::pin(scene.down(&stage)).await.context("machines go")?;
     let after_kib = proc::memory(scene.subject.process.pid())?.rss_kib;
     let figures = Figures {
@@ -71,6 +74,7 @@ async fn run(args: &Machines) -> Result<Document<Figures>> {
         played: world::PLAYED.into_iter().collect(),
         up,
         idle,
+        screens,
         memory: Memory {
             before_kib: scene.before_kib,
             rss_kib: memory.rss_kib,
@@ -213,6 +217,36 @@ impl Scene {
             *idle.by_verb.entry(format!("{} {}", request.verb, request.what)).or_default() += 1;
         }
         Ok((idle, memory))
+    }
+
+    /// What people ask the command line for, from its start to its end.
+    async fn screens(&mut self, stage: &Stage<'_>) -> Result<Vec<Screen>> {
+        stage.say("showing them");
+        let (subject, kubeconfig) = (stage.args.subject.display().to_string(), self.server.kubeconfig());
+        let (space, cluster) = (world::namespace(), format!("cluster/{}", world::CLUSTER));
+        let mut screens = Vec::new();
+        for asked in [["tree", &cluster], ["claims", "--output=text"], ["hosts", "--all-namespaces"]] {
+            let mut command = vec![subject.clone(), format!("--kubeconfig={}", kubeconfig.display())];
+            command.splice(1..1, asked.iter().map(|&word| word.to_owned()));
+            if asked[0] != "hosts" {
+                command.push(format!("--namespace={space}"));
+            }
+            let mut audit = Tail::at_end(&self.server.audit_log())?;
+            let (mut took, mut lines) = (Vec::new(), 0);
+            for _ in 0..SHOWN {
+                let begun = Instant::now();
+                lines = printed(&command).await?.lines().count();
+                took.push(begun.elapsed().as_secs_f64() * 1e3);
+            }
+            let requests = audit.read()?.iter().filter(|request| request.of_subject() && !request.lease()).count();
+            screens.push(Screen {
+                command: asked[0].to_owned(),
+                ms: spread(&took),
+                lines: lines as u64,
+                requests: requests as f64 / SHOWN as f64,
+            });
+        }
+        Ok(screens)
     }
 
     /// All machines are deleted at once, until each is gone and its host free.

@@ -9,7 +9,7 @@ use crate::audit::Tally;
 use crate::budget::{Budget, at_least, at_most};
 use crate::document::{Figures, Sheet, cells, maybe};
 use crate::report::short;
-use crate::stats::Percentiles;
+use crate::stats::{Percentiles, Spread};
 
 /// Everything that was measured.
 #[derive(Debug, Serialize)]
@@ -22,6 +22,8 @@ pub struct Machines {
     pub up: Up,
     /// While nothing was to be done.
     pub idle: Idle,
+    /// What the command line shows of them.
+    pub screens: Vec<Screen>,
     /// The process under test.
     pub memory: Memory,
     /// From provisioned to nothing.
@@ -118,6 +120,19 @@ pub struct Idle {
     pub watches: u64,
     /// What they were.
     pub by_verb: BTreeMap<String, u64>,
+}
+
+/// One command of the command line, asked several times with all machines up.
+#[derive(Debug, Serialize)]
+pub struct Screen {
+    /// Which one.
+    pub command: String,
+    /// Milliseconds from its start to its end.
+    pub ms: Option<Spread>,
+    /// Lines that it printed.
+    pub lines: u64,
+    /// Requests to the server, those of the operator meanwhile included.
+    pub requests: f64,
 }
 
 /// Resident memory of the process in KiB.
@@ -241,7 +256,14 @@ impl Figures for Machines {
         row("  of these, host deployed to machine provisioned", up.told_ms);
         row("machine deleted to host free", down.free_ms);
         row("machine deleted to machine gone", down.gone_ms);
-        vec![played, all, times, self.requests(), memory]
+        let mut screens = Sheet::new(&["berth", "ms, median", "least", "most", "requests", "lines"]);
+        for screen in &self.screens {
+            let ms = |of: fn(&Spread) -> f64| maybe(screen.ms.as_ref().map(of));
+            let times = [ms(|ms| ms.median), ms(|ms| ms.min), ms(|ms| ms.max)];
+            let rest = [short(screen.requests), screen.lines.to_string()];
+            screens.row([vec![screen.command.clone()], times.to_vec(), rest.to_vec()].concat());
+        }
+        vec![played, all, times, self.requests(), screens, memory]
     }
 
     fn budgets(&self) -> Vec<Budget> {
@@ -254,6 +276,10 @@ impl Figures for Machines {
         rows.push(at_most(what("conflicts per 100 machines"), 1.0, "", Some(conflicts * 100.0 / self.machines as f64)));
         let idle = self.idle.requests as f64;
         rows.push(at_most(what("requests while idle, leases and watches apart"), 0.0, "", Some(idle)));
+        for screen in &self.screens {
+            let took = screen.ms.as_ref().map(|ms| ms.median);
+            rows.push(at_most(what(&format!("berth {}, median", screen.command)), 200.0, "ms", took));
+        }
         rows
     }
 }

@@ -39,7 +39,8 @@ pub const PLAYED: [(&str, &str); 4] = [
     ("the workload cluster", "the same API server, so that requests about Nodes are counted with the others"),
 ];
 
-const CLUSTER: &str = "bench";
+/// The cluster of all machines.
+pub const CLUSTER: &str = "bench";
 const LABEL: &str = "cluster.x-k8s.io/cluster-name";
 const SIZES: u64 = 10;
 const IN_FLIGHT: usize = 64;
