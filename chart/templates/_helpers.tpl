@@ -24,34 +24,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* Where the authority of the hooks' clients is mounted. */}}
 {{- define "berth.clientCaDir" -}}/etc/berth/client-ca{{- end }}
 
-{{/* Not empty when the room vip runs. */}}
-{{- define "berth.vip" -}}
-{{- if or (empty .Values.controllers) (has "vip" .Values.controllers) }}yes{{ end -}}
-{{- end }}
-
-{{/* Not empty when the room machines runs. */}}
-{{- define "berth.machines" -}}
-{{- if or (empty .Values.controllers) (has "machines" .Values.controllers) }}yes{{ end -}}
-{{- end }}
-
-{{/* Not empty when the room hosts runs. */}}
-{{- define "berth.hosts" -}}
-{{- if or (empty .Values.controllers) (has "hosts" .Values.controllers) }}yes{{ end -}}
-{{- end }}
-
-{{/* Not empty when the room clusters runs. */}}
-{{- define "berth.clusters" -}}
-{{- if or (empty .Values.controllers) (has "clusters" .Values.controllers) }}yes{{ end -}}
-{{- end }}
-
-{{/* Not empty when the room capacity runs. */}}
-{{- define "berth.capacity" -}}
-{{- if or (empty .Values.controllers) (has "capacity" .Values.controllers) }}yes{{ end -}}
+{{/* Not empty when a room runs: (list $ "vip"). */}}
+{{- define "berth.runs" -}}
+{{- $chosen := (first .).Values.controllers }}
+{{- if or (empty $chosen) (has (last .) $chosen) }}yes{{ end -}}
 {{- end }}
 
 {{/* Not empty when the hooks of Cluster API are served. */}}
 {{- define "berth.hooks" -}}
-{{- if and (include "berth.vip" .) .Values.vip.enableRuntimeExtension }}yes{{ end -}}
+{{- if and (include "berth.runs" (list . "vip")) .Values.vip.enableRuntimeExtension }}yes{{ end -}}
 {{- end }}
 
 {{/* The Secret that holds certificate and authority, whoever fills it. */}}

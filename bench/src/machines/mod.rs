@@ -222,15 +222,15 @@ impl Scene {
     /// What people ask the command line for, from its start to its end.
     async fn screens(&mut self, stage: &Stage<'_>) -> Result<Vec<Screen>> {
         stage.say("showing them");
-        let (subject, kubeconfig) = (stage.args.subject.display().to_string(), self.server.kubeconfig());
-        let (space, cluster) = (world::namespace(), format!("cluster/{}", world::CLUSTER));
+        let subject = stage.args.subject.display().to_string();
+        let kubeconfig = format!("--kubeconfig={}", self.server.kubeconfig().display());
+        let (cluster, here) = (format!("cluster/{}", world::CLUSTER), format!("--namespace={}", world::namespace()));
+        let asked: [(&str, &[&str]); 3] =
+            [("tree", &[&cluster, &here]), ("claims", &[&here]), ("hosts", &["--all-namespaces"])];
         let mut screens = Vec::new();
-        for asked in [["tree", &cluster], ["claims", "--output=text"], ["hosts", "--all-namespaces"]] {
-            let mut command = vec![subject.clone(), format!("--kubeconfig={}", kubeconfig.display())];
-            command.splice(1..1, asked.iter().map(|&word| word.to_owned()));
-            if asked[0] != "hosts" {
-                command.push(format!("--namespace={space}"));
-            }
+        for (screen, words) in asked {
+            let words = [&subject, screen, &kubeconfig].into_iter().chain(words.iter().copied());
+            let command: Vec<String> = words.map(str::to_owned).collect();
             let mut audit = Tail::at_end(&self.server.audit_log())?;
             let (mut took, mut lines) = (Vec::new(), 0);
             for _ in 0..SHOWN {
@@ -240,7 +240,7 @@ impl Scene {
             }
             let requests = audit.read()?.iter().filter(|request| request.of_subject() && !request.lease()).count();
             screens.push(Screen {
-                command: asked[0].to_owned(),
+                command: screen.to_owned(),
                 ms: spread(&took),
                 lines: lines as u64,
                 requests: requests as f64 / SHOWN as f64,
