@@ -51,6 +51,9 @@ const QUIET: Duration = Duration::from_secs(3);
 const IN_FLIGHT: usize = 64;
 /// How often each screen is shown.
 const SHOWN: usize = 9;
+/// How long after the last one. Nobody asks for a screen ten times a second, and the server lets a second list of one kind
+/// within 100 ms wait for the rest of those.
+const BETWEEN: Duration = Duration::from_millis(300);
 
 /// Runs the scenario; the exit code.
 pub async fn main(args: &Machines) -> Result<u8> {
@@ -234,6 +237,7 @@ impl Scene {
             let mut audit = Tail::at_end(&self.server.audit_log())?;
             let (mut took, mut lines) = (Vec::new(), 0);
             for _ in 0..SHOWN {
+                tokio::time::sleep(BETWEEN).await;
                 let begun = Instant::now();
                 lines = printed(&command).await?.lines().count();
                 took.push(begun.elapsed().as_secs_f64() * 1e3);

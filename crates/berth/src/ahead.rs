@@ -16,7 +16,6 @@ use api::views::Cluster;
 use k8s_openapi::jiff::Timestamp;
 use kit::clock::Clock;
 use kit::explain::Explanation;
-use kit::kinds::Kinds;
 use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 use crate::Usage;
 use crate::cli::{ClusterOptions, Output};
 use crate::explain::print;
-use crate::look::{self, Reader, Which};
+use crate::look::{self, Hardware, Reader, Which};
 use crate::plan::{self, PlanOptions};
 use crate::screen;
 
@@ -100,7 +99,7 @@ async fn tell(cluster: &ClusterOptions, output: Output, wishes: &Wishes) -> anyh
 async fn ahead(client: &Client, wishes: &Wishes, now: Timestamp) -> anyhow::Result<Vec<Explanation>> {
     let mut told = Vec::new();
     if !wishes.claims.is_empty() {
-        let mut lists = look::claims(client, &Which::All, "plan").await?;
+        let mut lists = look::claims(&Reader::new(client, None), &Which::All, Hardware::AtOnce, "plan").await?;
         let claims = wishes.claims.iter().map(|claim| born::<HostClaim>(client, claim, now));
         let claims = claims.collect::<Result<Vec<HostClaim>, Usage>>()?;
         let keys: Vec<ObjectKey> = claims.iter().map(ObjectKey::of).collect();
@@ -110,7 +109,7 @@ async fn ahead(client: &Client, wishes: &Wishes, now: Timestamp) -> anyhow::Resu
         told.extend(keys.iter().filter_map(|key| explain_claim(&mut sight, key, now)));
     }
     if !wishes.clusters.is_empty() {
-        let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: None };
+        let reader = Reader::new(client, None);
         let (_, mut lists) = Box::pin(look::addresses(&reader)).await?;
         let clusters = wishes.clusters.iter().map(|cluster| born::<Cluster>(client, cluster, now));
         let clusters = clusters.collect::<Result<Vec<Cluster>, Usage>>()?;

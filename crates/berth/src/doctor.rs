@@ -9,15 +9,13 @@ mod vip;
 
 use std::io::Write;
 
-use api::meta::View;
 use kit::class::chain;
 use kube::Client;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::Code;
 use crate::cli::{DoctorOptions, Output};
-use crate::look::every;
+use crate::look::{Shown, every};
 use crate::screen::{self, Screen};
 
 /// Names of one sort that are told; more are counted.
@@ -69,10 +67,7 @@ impl Check {
 }
 
 /// Every object of a kind; `None` when the server does not know the kind.
-async fn list<K>(client: &Client, name: &'static str) -> Result<Option<Vec<K>>, Check>
-where
-    K: View + Clone + DeserializeOwned + std::fmt::Debug,
-{
+async fn list<K: Shown>(client: &Client, name: &'static str) -> Result<Option<Vec<K>>, Check> {
     every(client).await.map_err(|error| {
         Check::warn(name, format!("cannot be read: {}", chain(&*error)), "run the doctor with more rights")
     })

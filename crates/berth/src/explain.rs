@@ -28,7 +28,7 @@ use crate::claims::YardOptions;
 use crate::cli::{ClusterOptions, Output, OutputOptions, PlaceOptions, PlacesOptions, WatchFilter};
 use crate::groups::{self, GroupOptions};
 use crate::leaks::AwsOptions;
-use crate::look::{Look, Which, look};
+use crate::look::{Reader, Which, look};
 use crate::machines::ModeOptions;
 use crate::rows::{Cells, RowOptions, WatchOptions, shown};
 use crate::screen::{self, Screen};
@@ -189,7 +189,9 @@ async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<
         Subject::Metal(name) => return show(&metal::about(client, options, name).await?),
         Subject::Group(kinds, name) => return groups::about(client, options, kinds, name, capacity).await,
     };
-    let (look, config) = (see(client, options, name, "explain").await?, options.operator.addresses());
+    let (namespace, config) = (options.place.namespace(client), options.operator.addresses());
+    let (reader, which) = (Reader::new(client, Some(&namespace)), Which::One(&namespace, name));
+    let look = look(&reader, &which, "explain").await?;
     let now = Clock::system().now();
     look.clusters.iter().map(|cluster| show(&explain(&look.sight, cluster, &config, now))).collect()
 }
@@ -222,10 +224,11 @@ async fn drawn(client: &Client, options: &AboutOptions) -> anyhow::Result<String
     };
     // Of one cluster; its machines are read beside it.
     let (namespace, config) = (options.place.namespace(client), options.operator.addresses());
+    let (reader, which) = (Reader::new(client, Some(&namespace)), Which::One(&namespace, name));
     let (look, metal, dedicated) = tokio::try_join!(
-        Box::pin(see(client, options, name, "tree")),
-        Box::pin(metal::of_cluster(client, options, &namespace, name)),
-        Box::pin(machines::of_cluster(client, options, &namespace, name)),
+        Box::pin(look(&reader, &which, "tree")),
+        Box::pin(metal::of_cluster(&reader, options, &namespace, name)),
+        Box::pin(machines::of_cluster(&reader, options, &namespace, name)),
     )?;
     let Some(cluster) = look.clusters.first() else { anyhow::bail!("the cluster was not read") };
     let mut root = tree(&look.sight, cluster, &config, Clock::system().now());
@@ -242,7 +245,8 @@ pub async fn vips(options: VipsOptions) -> anyhow::Result<()> {
 async fn listed(client: &Client, options: &VipsOptions) -> anyhow::Result<String> {
     let (rows, namespace) = (&options.list.rows, options.list.places.namespace(client));
     let which = namespace.as_deref().map_or(Which::All, Which::In);
-    let (look, config) = (look(client, &which, "vips").await?, options.judge.config(&options.watch_filter));
+    let reader = Reader::new(client, which.namespace());
+    let (look, config) = (look(&reader, &which, "vips").await?, options.judge.config(&options.watch_filter));
     let now = Clock::system().now();
     let items: Vec<Vip> =
         look.clusters.iter().flat_map(|cluster| vip_rows(&explain(&look.sight, cluster, &config, now))).collect();
@@ -344,11 +348,6 @@ fn vips_screen(screen: Screen, items: &[Vip]) -> String {
     };
     let rows: Vec<[String; 5]> = items.iter().map(row).collect();
     screen::table(screen, ["CLUSTER", "ROLE", "ADDRESS", "POOL", "STATE"], &rows)
-}
-
-async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<Look> {
-    let namespace = options.place.namespace(client);
-    look(client, &Which::One(&namespace, name), command).await
 }
 
 /// A client with the rights of whoever asks.

@@ -26,7 +26,6 @@ use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kit::clock::Clock;
 use kit::explain::Level;
-use kit::kinds::Kinds;
 use kube::{Api, Client};
 use serde::Serialize;
 
@@ -122,7 +121,7 @@ pub async fn about(
 ) -> anyhow::Result<String> {
     let namespace = about.place.namespace(client);
     let config = options.config(&about.operator.watch_filter, claim_rules(&about.operator.yard))?;
-    let sight = see(client, Some(&namespace), options).await?;
+    let sight = see(&Reader::new(client, Some(&namespace)), options).await?;
     let groups = sight.groups();
     let wanted = ObjectKey::namespaced(namespace.as_str(), name);
     let found: Vec<&GroupKey> =
@@ -149,22 +148,24 @@ pub async fn list(options: CapacityListOptions) -> anyhow::Result<()> {
     shown(options.rows.watch, async || Box::pin(listed(&client, &options)).await).await
 }
 
-async fn listed(client: &Client, options: &CapacityListOptions) -> anyhow::Result<String> {
+/// The groups of machines as they are asked for.
+pub async fn listed(client: &Client, options: &CapacityListOptions) -> anyhow::Result<String> {
     let only = options.places.namespace(client);
-    let (items, _) = rows(client, only.as_deref(), &options.judge, &options.watch_filter).await?;
+    let reader = Reader::new(client, only.as_deref());
+    let (items, _) = rows(&reader, only.as_deref(), &options.judge, &options.watch_filter).await?;
     let items = options.rows.choose(items, false)?;
     options.rows.render("CapacityList", &items, &Rows { items: &items }, |screen| rows_screen(screen, &items))
 }
 
 /// The groups of a namespace or all, and what could not be read for them.
 pub async fn rows(
-    client: &Client,
+    reader: &Reader<'_>,
     only: Option<&str>,
     options: &GroupOptions,
     watch_filter: &WatchFilter,
 ) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
     let config = options.config(watch_filter, ClaimRules::default())?;
-    let sight = see(client, only, options).await?;
+    let sight = see(reader, options).await?;
     let here = |key: &GroupKey| only.is_none_or(|only| key.key.namespace() == Some(only));
     let items = sight
         .groups()
@@ -276,7 +277,7 @@ fn rows_screen(screen: Screen, items: &[Row]) -> String {
     screen::table(screen, ["GROUP", "NAMESPACE", "TYPE", "REGION", "CPU", "MEMORY", "GPUS", "STATE"], &rows)
 }
 
-async fn see(client: &Client, namespace: Option<&str>, options: &GroupOptions) -> anyhow::Result<Sight> {
+async fn see(reader: &Reader<'_>, options: &GroupOptions) -> anyhow::Result<Sight> {
     fn keep<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K> {
         // A kind that is not installed hides nothing.
         if read.kind.is_some() {
@@ -284,49 +285,79 @@ async fn see(client: &Client, namespace: Option<&str>, options: &GroupOptions) -
         }
         read.items
     }
-    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace };
-    let mut unseen = Vec::new();
-    let identities = match options.use_cluster_identity {
-        true => Some(IdentityLists {
-            controllers: keep(reader.read().await?, &mut unseen),
-            statics: keep(reader.read().await?, &mut unseen),
-            roles: keep(reader.read().await?, &mut unseen),
-            spaces: keep(reader.read().await?, &mut unseen),
-        }),
-        false => None,
+    let identities = async {
+        if !options.use_cluster_identity {
+            return Ok(None);
+        }
+        let read = tokio::try_join!(reader.read(), reader.read(), reader.read(), reader.read())?;
+        anyhow::Ok(Some(read))
     };
+    let groups = async {
+        tokio::try_join!(reader.read(), reader.read(), reader.read(), reader.read(), reader.read(), reader.read())
+    };
+    let around = async {
+        tokio::try_join!(
+            reader.read(),
+            reader.read(),
+            reader.read(),
+            reader.read(),
+            reader.read(),
+            reader.read(),
+            reader.read(),
+            reader.read(),
+        )
+    };
+    // Hosts and policies of every namespace may be many, and most sites have none.
+    let metal = async {
+        if !options.capacity_metal3 {
+            return Ok(None);
+        }
+        let read = tokio::try_join!(reader.read(), reader.read(), reader.read(), reader.read(), reader.read())?;
+        anyhow::Ok(Some(read))
+    };
+    let (identities, groups, around, metal) =
+        tokio::try_join!(Box::pin(identities), Box::pin(groups), Box::pin(around), Box::pin(metal))?;
+    let mut unseen = Vec::new();
+    let identities = identities.map(|(controllers, statics, roles, spaces)| IdentityLists {
+        controllers: keep(controllers, &mut unseen),
+        statics: keep(statics, &mut unseen),
+        roles: keep(roles, &mut unseen),
+        spaces: keep(spaces, &mut unseen),
+    });
+    let (openshift_sets, deployments, sets, pools, scaling, managed) = groups;
+    let (templates, clusters, aws_clusters, managed_planes, rosa_planes, infrastructures, acs_templates, acs_clusters) =
+        around;
     let lists = Lists {
-        openshift_sets: keep(reader.read().await?, &mut unseen),
-        deployments: keep(reader.read().await?, &mut unseen),
-        sets: keep(reader.read().await?, &mut unseen),
-        pools: keep(reader.read().await?, &mut unseen),
-        scaling: keep(reader.read().await?, &mut unseen),
-        managed: keep(reader.read().await?, &mut unseen),
-        templates: keep(reader.read().await?, &mut unseen),
-        clusters: keep(reader.read().await?, &mut unseen),
-        aws_clusters: keep(reader.read().await?, &mut unseen),
-        managed_planes: keep(reader.read().await?, &mut unseen),
-        rosa_planes: keep(reader.read().await?, &mut unseen),
-        infrastructures: keep(reader.read().await?, &mut unseen),
-        acs_templates: keep(reader.read().await?, &mut unseen),
-        acs_clusters: keep(reader.read().await?, &mut unseen),
+        openshift_sets: keep(openshift_sets, &mut unseen),
+        deployments: keep(deployments, &mut unseen),
+        sets: keep(sets, &mut unseen),
+        pools: keep(pools, &mut unseen),
+        scaling: keep(scaling, &mut unseen),
+        managed: keep(managed, &mut unseen),
+        templates: keep(templates, &mut unseen),
+        clusters: keep(clusters, &mut unseen),
+        aws_clusters: keep(aws_clusters, &mut unseen),
+        managed_planes: keep(managed_planes, &mut unseen),
+        rosa_planes: keep(rosa_planes, &mut unseen),
+        infrastructures: keep(infrastructures, &mut unseen),
+        acs_templates: keep(acs_templates, &mut unseen),
+        acs_clusters: keep(acs_clusters, &mut unseen),
         identities,
         ..Lists::default()
     };
-    // Hosts and policies of every namespace may be many, and most sites have none.
-    let lists = match options.capacity_metal3 {
-        true => Lists {
-            metal_templates: keep(reader.read().await?, &mut unseen),
-            hosts: keep(reader.read().await?, &mut unseen),
-            hardware: keep(reader.read().await?, &mut unseen),
-            policies: keep(reader.read().await?, &mut unseen),
-            spaces: keep(reader.read().await?, &mut unseen),
+    let lists = match metal {
+        Some((metal_templates, hosts, hardware, policies, spaces)) => Lists {
+            metal_templates: keep(metal_templates, &mut unseen),
+            hosts: keep(hosts, &mut unseen),
+            hardware: keep(hardware, &mut unseen),
+            policies: keep(policies, &mut unseen),
+            spaces: keep(spaces, &mut unseen),
             ..lists
         },
-        false => lists,
+        None => lists,
     };
     let table = match &options.capacity_table {
-        Some(key) => table(client, key, &mut unseen).await?,
+        Some(key) => table(reader.client, key, &mut unseen).await?,
         None => Table::default(),
     };
     Ok(Sight::of(Lists { table, unseen, ..lists }, &Clock::system()))

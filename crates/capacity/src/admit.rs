@@ -15,7 +15,7 @@ use crate::offer::Arch;
 use crate::quantity::{Quantity, count};
 
 const OPENSHIFT_SETS: Webhook = Webhook {
-    duty: Duty::Check,
+    duty: Duty::Notes,
     group: "machine.openshift.io",
     version: "v1beta1",
     plural: "machinesets",
@@ -23,21 +23,21 @@ const OPENSHIFT_SETS: Webhook = Webhook {
 };
 // Annotations look the same in every version, and older servers know only the older one.
 const SETS: Webhook = Webhook {
-    duty: Duty::Check,
+    duty: Duty::Notes,
     group: "cluster.x-k8s.io",
     version: "*",
     plural: "machinesets",
     path: "/validate/capacity/machinesets",
 };
 const DEPLOYMENTS: Webhook = Webhook {
-    duty: Duty::Check,
+    duty: Duty::Notes,
     group: "cluster.x-k8s.io",
     version: "*",
     plural: "machinedeployments",
     path: "/validate/capacity/machinedeployments",
 };
 const POOLS: Webhook = Webhook {
-    duty: Duty::Check,
+    duty: Duty::Notes,
     group: "cluster.x-k8s.io",
     version: "*",
     plural: "machinepools",

@@ -24,8 +24,13 @@ const VERSION: &str = "v1alpha1";
 
 const DEFAULTS: Webhook =
     Webhook { duty: Duty::Default, group: GROUP, version: VERSION, plural: "hostclaims", path: "/default/hostclaims" };
-const CLAIMS: Webhook =
-    Webhook { duty: Duty::Check, group: GROUP, version: VERSION, plural: "hostclaims", path: "/validate/hostclaims" };
+const CLAIMS: Webhook = Webhook {
+    duty: Duty::CheckNotes,
+    group: GROUP,
+    version: VERSION,
+    plural: "hostclaims",
+    path: "/validate/hostclaims",
+};
 const POLICIES: Webhook = Webhook {
     duty: Duty::Check,
     group: GROUP,

@@ -22,11 +22,11 @@ use crate::mirror::Mirror;
 use crate::moving::Act;
 use crate::observe::Snapshot;
 use crate::parts::Part;
-use crate::release::{self, Purpose};
+use crate::release::{self, Left, Purpose};
 use crate::room::Claims;
 use crate::standing::is_ours;
 use crate::status::CONDITIONS;
-use crate::wish::{After, Stay};
+use crate::wish::{After, Leave, Stay};
 use crate::yard::Unfit;
 
 /// A host that refused a claim is not tried by it again for this long.
@@ -47,6 +47,9 @@ pub enum Error {
     /// The host is not ours any more, or not as it was when this was decided.
     #[error("the host {0} has changed hands meanwhile")]
     NotOurs(ObjectKey),
+    /// What is kept of the claim makes no sense.
+    #[error("HostClaim {0} is not kept as it was read")]
+    Garbled(ObjectKey),
     /// The claim could not be read.
     #[error("read HostClaim {key}")]
     Read {
@@ -92,6 +95,7 @@ impl Classify for Error {
         }
         match self {
             Self::Behind | Self::NotOurs(_) => Class::Stale,
+            Self::Garbled(_) => Class::Terminal,
             Self::Read { source, .. } | Self::Cluster { source, .. } => source.class(),
             Self::Bind(error) | Self::Pause(error) | Self::Unpause(error) => error.class(),
             Self::Claim(error) => error.class(),
@@ -170,15 +174,15 @@ impl Claims {
                 self.events.say(&s.target(), false, "CleaningBeforeRelease", text).await;
                 self.clear(s, &host, |live| wish.scrub(live)).await
             }
-            Step::DropCopies { host } => {
+            Step::DropCopies { host, all } => {
                 let namespace = host.namespace().unwrap_or_default();
-                let prefix = format!("{}-hc-", host.name());
+                let prefix = if all { String::new() } else { format!("{}-hc-", host.name()) };
                 if self.copies.drop_all(namespace, &s.claim.uid, &prefix).await? {
                     return Ok(Flow::Next);
                 }
                 Ok(Flow::Wait(s.now.checked_add(COPIES_LINGER).ok()))
             }
-            Step::LetGo { host, after, purpose } => self.let_go(s, &host, &after, purpose).await,
+            Step::LetGo { host, wish, after, purpose } => self.let_go(s, &host, &wish, &after, purpose).await,
             Step::Unfinalize => self.unfinalize(s).await,
             Step::Move(act) => self.moving(s, act).await,
             Step::Tell(tell) => {
@@ -396,13 +400,30 @@ impl Claims {
         }
     }
 
-    async fn let_go(&self, s: &Snapshot, host: &ObjectKey, after: &After, purpose: Purpose) -> Result<Flow, Error> {
+    async fn let_go(
+        &self,
+        s: &Snapshot,
+        host: &ObjectKey,
+        wish: &Leave,
+        after: &After,
+        purpose: Purpose,
+    ) -> Result<Flow, Error> {
         let judge = |live: &crate::facts::HostFacts| {
             let clean = after.may_follow(live) || release::is_forced(live);
             if !is_ours(live.consumer.as_ref(), &s.key, &s.claim) || !clean {
                 return Edit::Refuse(());
             }
-            Edit::Patch(after.patch(live))
+            let mut body = after.patch(live);
+            match release::left(wish, live) {
+                Left::Nothing => {}
+                Left::Power(online) => {
+                    if let Some(spec) = body.get_mut("spec").and_then(serde_json::Value::as_object_mut) {
+                        spec.insert("online".to_owned(), json!(online));
+                    }
+                }
+                Left::More => return Edit::Refuse(()),
+            }
+            Edit::Patch(body)
         };
         match self.hand.change(host, judge).await? {
             Touched::Changed => {
@@ -413,6 +434,9 @@ impl Claims {
                     state = found.map_or("", |found| &*found.facts.state),
                     "the host was given back"
                 );
+                if found.is_some_and(|found| release::is_last(s, found, purpose)) {
+                    self.given.note(&s.claim.uid, host);
+                }
                 match purpose {
                     Purpose::Delete => {
                         let since = s.claim.deleted_at.unwrap_or(s.now);
@@ -448,8 +472,11 @@ impl Claims {
             let status = &s.claim.status;
             let bound = status.bare_metal_host.as_ref().map(|host| host.namespace.as_str());
             let chosen = status.selected_host.as_ref().map(|host| host.namespace.as_str());
+            // Where this process made sure that none is left before it gave the host back, there is none.
+            let swept = self.given.of(&s.claim.uid);
+            let swept = [s.key.namespace(), swept.as_ref().and_then(ObjectKey::namespace)];
             let places: BTreeSet<&str> =
-                bound.into_iter().chain(chosen).filter(|place| Some(*place) != s.key.namespace()).collect();
+                bound.into_iter().chain(chosen).filter(|place| !swept.contains(&Some(*place))).collect();
             for place in places {
                 if !self.copies.drop_all(place, &s.claim.uid, "").await? {
                     return Ok(Flow::Wait(s.now.checked_add(COPIES_LINGER).ok()));
@@ -464,6 +491,7 @@ impl Claims {
         self.failing.forget(&s.claim.uid);
         self.alone.forget(&s.claim.uid);
         self.driven.forget(&s.claim.uid);
+        self.given.forget(&s.claim.uid);
         self.told.forget(&s.claim.uid);
         Ok(Flow::Next)
     }
@@ -474,6 +502,9 @@ impl Claims {
         let status = &s.claim.status;
         let Some(intended) = &status.selected_host else { return Ok(()) };
         let host = intended.key();
+        if self.given.of(&s.claim.uid).as_ref() == Some(&host) {
+            return Ok(());
+        }
         // What was bound has had newer versions since: the bind itself, and the end of it.
         let was_bound = status.bare_metal_host.as_ref().is_some_and(|bound| bound.key() == host);
         let set = |value: Option<&str>| json!({"metadata": {"annotations": {names::FENCE_ANNOTATION: value}}});

@@ -96,11 +96,15 @@ pub enum Step {
     DropCopies {
         /// The host.
         host: ObjectKey,
+        /// Whether all that was made for the claim goes, and not only what was made for this host.
+        all: bool,
     },
-    /// Takes the reference off a host that is clean.
+    /// Takes the reference off a host that is clean, and switches it off where that is all that was left to do.
     LetGo {
         /// The host.
         host: ObjectKey,
+        /// How it should look before.
+        wish: Leave,
         /// What it carries from then on.
         after: After,
         /// Why it goes.

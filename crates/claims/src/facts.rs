@@ -4,8 +4,10 @@ mod claim;
 mod cluster;
 mod hardware;
 mod host;
+mod kept;
 mod ruled;
 mod secret;
+mod short;
 mod space;
 mod world;
 
@@ -18,6 +20,7 @@ pub use claim::{ClaimFacts, Claims, LONGEST};
 pub use cluster::{ClusterFacts, Clusters};
 pub use hardware::{Hardware, HardwareFacts, Nic};
 pub use host::{Consumer, HostFacts, Hosts, Image, Mark, SecretRef};
+pub use kept::{KeptClaim, WAITING, Wish};
 pub use ruled::{Policies, PolicyFacts, QuotaFacts, Quotas, Ruled};
 pub use secret::{SecretFacts, Secrets};
 pub use space::{SpaceFacts, Spaces};

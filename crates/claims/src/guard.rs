@@ -51,11 +51,13 @@ pub fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
             Step::Clear { host, .. } | Step::Scrub { host, .. } => {
                 rule(ours(host).is_some(), "only a host of ours is cleared")?;
             }
-            Step::DropCopies { host } => dropped.push(host.clone()),
-            Step::LetGo { host, after, .. } => {
+            Step::DropCopies { host, .. } => dropped.push(host.clone()),
+            Step::LetGo { host, wish, after, .. } => {
                 let Some(found) = ours(host) else { return Err(Violation::new("only a host of ours is let go")) };
                 let clean = after.may_follow(&found.facts) || release::is_forced(&found.facts);
                 rule(clean, "a host that is not clean is not let go")?;
+                let left = release::left(wish, &found.facts);
+                rule(left != release::Left::More, "what is a claim's own is off the host before it is let go")?;
                 let home = host.namespace() == s.key.namespace();
                 rule(home || dropped.contains(host), "copies of secrets go before the host")?;
             }

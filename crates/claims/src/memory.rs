@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use api::key::ObjectKey;
 use jiff::Timestamp;
 use kit::feed::Version;
 
@@ -142,6 +143,43 @@ impl Alone {
     /// Forgets a claim.
     pub fn forget(&self, claim: &str) {
         self.known().remove(claim);
+    }
+}
+
+/// So many hosts are remembered that were given back by claims which are still there.
+const GIVEN: usize = 20_000;
+
+/// The hosts that this process itself gave back for claims that are being deleted, with all that was made for the claim. Such
+/// a host has a newer version than any bind that was sent before, so none can be taken any more, and nobody has to look.
+#[derive(Debug, Default)]
+pub struct Given {
+    back: Mutex<BTreeMap<Box<str>, ObjectKey>>,
+}
+
+impl Given {
+    fn back(&self) -> MutexGuard<'_, BTreeMap<Box<str>, ObjectKey>> {
+        self.back.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The host that was given back for a claim.
+    #[must_use]
+    pub fn of(&self, claim: &str) -> Option<ObjectKey> {
+        self.back().get(claim).cloned()
+    }
+
+    /// Remembers that a host was given back.
+    pub fn note(&self, claim: &str, host: &ObjectKey) {
+        let mut back = self.back();
+        // Claims that went without a word are not worth more than this; looking costs three reads each.
+        if back.len() >= GIVEN {
+            back.clear();
+        }
+        back.insert(claim.into(), host.clone());
+    }
+
+    /// Forgets a claim.
+    pub fn forget(&self, claim: &str) {
+        self.back().remove(claim);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::own::{BAREMETAL, ProvisioningState};
+use api::own::BAREMETAL;
 use kit::feed::{Scope, Seen};
 use kit::telemetry::{Metrics, gauge, gauges};
 use prometheus_client::collector::Collector;
@@ -11,9 +11,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::facts::{ClaimFacts, World};
+use crate::facts::{WAITING, World};
 use crate::shared::SharedYard;
-use crate::status::ASSOCIATED;
 
 /// The counters of the room.
 #[derive(Clone, Debug)]
@@ -109,38 +108,16 @@ struct NamespaceLabels {
     namespace: String,
 }
 
-/// How far a claim has come, in one word.
-fn phase(claim: &ClaimFacts) -> &'static str {
-    if claim.deleting {
-        return "releasing";
-    }
-    let reason = associated(claim);
-    match (&claim.status.bare_metal_host, reason) {
-        (_, Some("HostLost")) => "lost",
-        (Some(_), _) if claim.status.provisioning_state == Some(ProvisioningState::Provisioning) => "provisioning",
-        (Some(_), _) if claim.status.provisioning_state == Some(ProvisioningState::Deprovisioning) => "deprovisioning",
-        (Some(_), _) if claim.status.ready => "provisioned",
-        (Some(_), _) => "bound",
-        (None, _) if claim.status.selected_host.is_some() => "binding",
-        (None, _) => "waiting",
-    }
-}
-
-fn associated(claim: &ClaimFacts) -> Option<&str> {
-    claim.status.conditions.iter().find(|c| c.type_ == ASSOCIATED).map(|c| c.reason.as_str())
-}
-
 impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let mut phases: BTreeMap<PhaseLabels, i64> = BTreeMap::new();
         let mut waiting: BTreeMap<ReasonLabels, i64> = BTreeMap::new();
         for (_, claim) in self.world.claims.all() {
-            let phase = phase(&claim);
             // Tenants write the kind, and nobody wants a series for each of their words.
-            let kind = if claim.spec.kind == BAREMETAL { BAREMETAL } else { "other" };
-            *phases.entry(PhaseLabels { kind, phase }).or_default() += 1;
-            if phase == "waiting" {
-                let reason = associated(&claim).unwrap_or("Unknown").to_owned();
+            let kind = if claim.baremetal { BAREMETAL } else { "other" };
+            *phases.entry(PhaseLabels { kind, phase: claim.phase }).or_default() += 1;
+            if claim.phase == WAITING {
+                let reason = claim.reason.as_deref().unwrap_or("Unknown").to_owned();
                 *waiting.entry(ReasonLabels { reason }).or_default() += 1;
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::key::ObjectKey;
-use api::own::{BAREMETAL, HostImage};
+use api::own::HostImage;
 use api::views::Cluster;
 use claim_kind::terms::Listing;
 use jiff::Timestamp;
@@ -138,11 +138,12 @@ impl Claims {
     pub(crate) async fn gather(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
         let world = &self.world;
         let claim = match world.claims.get(key) {
-            Seen::At(claim) if claim.spec.kind == BAREMETAL => claim,
+            Seen::At(claim) if claim.baremetal => claim,
             Seen::At(_) | Seen::Absent => return Ok(None),
             Seen::Behind => return Err(Error::Behind),
         };
         let Some(version) = world.claims.version(key, &claim) else { return Err(Error::Behind) };
+        let Some(claim) = claim.facts().map(Arc::new) else { return Err(Error::Garbled(key.clone())) };
         let mut hosts = self.named(key)?;
         if let Standing::Free | Standing::Lost { .. } = standing(key, &claim, &hosts) {
             self.look(&claim, &mut hosts).await?;
@@ -246,6 +247,9 @@ impl Claims {
         for key in named {
             if self.world.hosts.get(&key) == Seen::Behind {
                 return Err(Error::Behind);
+            }
+            if claim.deleting && self.given.of(&claim.uid).as_ref() == Some(&key) {
+                continue;
             }
             if let Some(live) = self.hand.read(&key).await? {
                 hosts.retain(|found| found.key != key);

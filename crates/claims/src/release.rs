@@ -109,7 +109,12 @@ pub fn give_back(s: &Snapshot, host: &Found, purpose: Purpose) -> Vec<Step> {
         replacing: purpose == Purpose::Replace,
         keeps_disks: keeps_disks(s, purpose),
     };
-    if wish.patch(&host.facts).is_some() {
+    let after = after(s, &host.facts, purpose);
+    let left = left(&wish, &host.facts);
+    let at_once = matches!(left, Left::Power(_))
+        && (purpose, &after) == (Purpose::Delete, &After::Free)
+        && is_at_rest(&host.facts);
+    if left != Left::Nothing && !at_once {
         return vec![Step::Clear { host: host.key.clone(), wish }];
     }
     if wish.scrub(&host.facts).is_some() && !is_forced(&host.facts) {
@@ -124,13 +129,46 @@ pub fn give_back(s: &Snapshot, host: &Found, purpose: Purpose) -> Vec<Step> {
     if purpose == Purpose::Replace && claim.status.was_deployed() {
         return vec![Step::Wait { until: s.now.checked_add(RELEASE_CHECK).unwrap_or(s.now) }];
     }
-    let after = after(s, &host.facts, purpose);
-    let release = Step::LetGo { host: host.key.clone(), after, purpose };
+    let all = is_last(s, host, purpose);
+    let release = Step::LetGo { host: host.key.clone(), wish, after, purpose };
     // Beside the claim the host reads the tenant's own secrets, and there are no copies.
     if host.key.namespace() == s.key.namespace() {
         return vec![release];
     }
-    vec![Step::DropCopies { host: host.key.clone() }, release]
+    vec![Step::DropCopies { host: host.key.clone(), all }, release]
+}
+
+/// What a host on its way back has still to be told, but that it is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing.
+    Nothing,
+    /// Whether it is to be switched on.
+    Power(bool),
+    /// More than that.
+    More,
+}
+
+/// What a host has still to be told before, or when, it is let go.
+#[must_use]
+pub fn left(wish: &Leave, host: &HostFacts) -> Left {
+    let Some(body) = wish.patch(host) else { return Left::Nothing };
+    let only = |part: &serde_json::Value| part.as_object().is_some_and(|fields| fields.len() == 1);
+    let spec = body.get("spec").filter(|spec| only(&body) && only(spec));
+    spec.and_then(|spec| spec.get("online")?.as_bool()).map_or(Left::More, Left::Power)
+}
+
+/// Whether nothing runs on a host, is on its way to it, or is being taken off: it can be let go by the write that switches it
+/// off, since nobody waits for its power.
+fn is_at_rest(host: &HostFacts) -> bool {
+    matches!(&*host.state, "available" | "ready") && blocked(host).is_none() && !is_uncleaned(host) && !is_forced(host)
+}
+
+/// Whether a claim that is being deleted has nothing left once this host is let go.
+#[must_use]
+pub fn is_last(s: &Snapshot, host: &Found, purpose: Purpose) -> bool {
+    purpose == Purpose::Delete
+        && matches!(s.standing(), Standing::Bound { host: one, extras } if extras.is_empty() && one.key == host.key)
 }
 
 /// Whether the disks stay as they are for the next claim of the group: the claim asks for it, and may.

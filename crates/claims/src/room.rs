@@ -23,7 +23,7 @@ use crate::facts::{Consumer, World};
 use crate::guard;
 use crate::hand::Hand;
 use crate::keeper;
-use crate::memory::{Alone, Driven, Failing, Faults, Told};
+use crate::memory::{Alone, Driven, Failing, Faults, Given, Told};
 use crate::metrics::ClaimMetrics;
 use crate::observe::Snapshot;
 use crate::shared::{Held, Shared, SharedYard, run_clock};
@@ -54,6 +54,7 @@ pub struct Claims {
     pub(crate) failing: Failing,
     pub(crate) alone: Alone,
     pub(crate) driven: Driven,
+    pub(crate) given: Given,
     pub(crate) metrics: ClaimMetrics,
     yard: SharedYard,
     work: OnceLock<Arc<Work<ObjectKey>>>,
@@ -62,9 +63,7 @@ pub struct Claims {
 impl Claims {
     fn new(manager: &Manager, world: World, config: Arc<Config>, yard: SharedYard) -> Self {
         let writer = Writer::new(manager.client().clone(), Self::NAME);
-        let events = Events::new(manager.client().clone(), Self::NAME, Some(manager.instance().to_owned()));
-        let (events, sending) = Teller::new(events);
-        manager.spawn(Stage::Decide, "claims events", |stop| sending.run(stop));
+        let events = Teller::start(manager, Self::NAME);
         Self {
             hand: Hand::new(writer.clone(), world.hosts.clone()),
             copies: Copies::new(writer.clone(), world.secrets.clone()),
@@ -75,6 +74,7 @@ impl Claims {
             failing: Failing::default(),
             alone: Alone::default(),
             driven: Driven::default(),
+            given: Given::default(),
             metrics: ClaimMetrics::register(manager.metrics(), &world, &yard, manager.scope()),
             work: OnceLock::new(),
             world,

@@ -209,13 +209,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::facts::{ClaimFacts, HostFacts, PolicyFacts};
+    use crate::facts::{ClaimFacts, HostFacts, KeptClaim, PolicyFacts};
     use crate::yard::Settings;
 
-    fn claim(tenant: &str, name: &str) -> Arc<ClaimFacts> {
+    fn claim(tenant: &str, name: &str) -> Arc<KeptClaim> {
         let object = json!({"metadata": {"namespace": tenant, "name": name, "uid": format!("{tenant}-{name}"),
             "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"poweredOn": true, "kind": "baremetal"}});
-        Arc::new(ClaimFacts::of(serde_json::from_value(object).unwrap()))
+        Arc::new(KeptClaim::of(&ClaimFacts::of(serde_json::from_value(object).unwrap())))
     }
 
     #[tokio::test(start_paused = true)]

@@ -71,7 +71,7 @@ use std::sync::{Arc, Mutex};
 use api::names::clusters::FIELD_MANAGER;
 use kit::doors::{Clients, Doors};
 use kit::events::Events;
-use kit::manager::{self, Manager, Stage};
+use kit::manager::{self, Manager};
 use kit::room::{Driver, Room};
 use kit::teller::Teller;
 use kit::write::Writer;
@@ -116,8 +116,6 @@ pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Res
     let (trials, asked) = mpsc::unbounded_channel();
     let name = Keeper::<C>::NAME;
     let events = |name: &'static str| Events::new(client.clone(), name, Some(manager.instance().to_owned()));
-    let (told, sending) = Teller::new(events(name));
-    manager.spawn(Stage::Decide, "clusters events", |stop| sending.run(stop));
     let keeper = Keeper {
         world: world.clone(),
         config: Arc::clone(&config),
@@ -126,7 +124,7 @@ pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Res
         trials,
         writer: Writer::new(client.clone(), name),
         generator: Writer::with_manager(client.clone(), name, FIELD_MANAGER),
-        events: told,
+        events: Teller::start(manager, name),
         clock: clock.clone(),
         metrics,
         memories: Arc::clone(&memories),

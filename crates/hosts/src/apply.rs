@@ -15,6 +15,7 @@ use aws::cloud::Cloud;
 use aws::errors::Error as Ec2Error;
 use aws::port::{Ec2, Host, HostShape, RunInstance};
 use kit::fault::{self, Side};
+use kit::queue::Priority;
 use kit::room::{Flow, Room};
 use kit::write;
 use kube::Api;
@@ -24,6 +25,7 @@ use crate::asker::{Asked, Asker};
 use crate::claim::Progress;
 use crate::classes::Class;
 use crate::decide::{ENDED, MISMATCHED, Step, UNFIT, offered, provider_id};
+use crate::first;
 use crate::journal::{Allocation, Launch, Phase, Scope, legal};
 use crate::observe::{name, words};
 use crate::own::is_retained;
@@ -115,7 +117,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             Step::Conclude => self.conclude(s).await,
             Step::Tell { warning, reason, message } => {
                 if self.memories.is_new(&s.key, &message) {
-                    self.events.say(&s.target, warning, reason.as_str(), &message).await;
+                    self.tell(&s.target, warning, reason.as_str(), &message).await;
                 }
                 Ok(Flow::Next)
             }
@@ -229,11 +231,12 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             }
         }
         let flow = self.change(s, annotation(ALLOCATION_ANNOTATION, &allocation.text(&s.key.to_string()))).await?;
+        self.hurry.note(&s.key, first::recorded(s, allocation));
         if let Some(joined) = joined {
             let what = if joined.phase == Phase::Claimed { "a place on" } else { "the whole of" };
             let message =
                 format!("{what} {} in {}: it is there and fits spec.hostSelector", joined.host, joined.place.zone);
-            self.events.say(&s.target, false, ClaimReason::HostSelected.as_str(), &message).await;
+            self.tell(&s.target, false, ClaimReason::HostSelected.as_str(), &message).await;
         }
         self.memories.change(&s.key, |memory| memory.unused = begins.then(|| allocation.token.clone()));
         let ended = before.is_some_and(|before| !before.phase.is_over()) && allocation.phase.is_over();
@@ -263,7 +266,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             Phase::Released => (Reason::SuccessfulReleaseHost, "released"),
             _ => return,
         };
-        self.events.say(&s.target, false, reason.as_str(), &format!("{} in {zone}: {what}", hosts.join(", "))).await;
+        self.tell(&s.target, false, reason.as_str(), &format!("{} in {zone}: {what}", hosts.join(", "))).await;
     }
 
     async fn rehearse(&self, s: &Snapshot, request: &RunInstance) -> Result<Flow, Error> {
@@ -313,7 +316,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         self.settle(s, live, &annotation(ALLOCATION_ANNOTATION, &allocated.text(&s.key.to_string()))).await?;
         let partial = if fewer { format!(", of {} asked for", allocation.terms.quantity) } else { String::new() };
         let message = format!("allocated {names} in {}{partial}", allocation.terms.zone);
-        self.events.say(&s.target, fewer, Reason::SuccessfulAllocateDedicatedHost.as_str(), &message).await;
+        self.tell(&s.target, fewer, Reason::SuccessfulAllocateDedicatedHost.as_str(), &message).await;
         Ok(Flow::Again)
     }
 
@@ -332,12 +335,13 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
                 self.memories.went_well(&s.key, Doing::Launch);
                 let told = self.clock.instant();
                 self.memories.change(&s.key, |memory| memory.launched = Some((told, Box::new(instance.clone()))));
+                self.hurry.note(&s.key, Priority::Background);
                 let cluster = s.cluster_name().unwrap_or_default();
                 tracing::info!(object = %s.key, cluster, instance_id = %instance.id, "instance launched");
                 let id = provider_id(&instance);
                 self.settle(s, live, &A::published(&instance.id, &id)).await?;
                 let message = format!("launched instance {}", instance.id);
-                self.events.say(&s.target, false, Reason::SuccessfulCreate.as_str(), &message).await;
+                self.tell(&s.target, false, Reason::SuccessfulCreate.as_str(), &message).await;
                 Ok(Flow::Again)
             }
             Err(error) => {
@@ -369,10 +373,14 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
                 self.memories.change(&s.key, |memory| {
                     memory.ended.extend(instances.iter().map(|instance| (instance.clone(), told)));
                 });
+                if s.journal().allocation.is_some_and(|allocation| !allocation.phase.is_over()) {
+                    // From now on its hosts are about to be empty.
+                    self.hurry.note(&s.key, Priority::Urgent);
+                }
                 for instance in instances {
                     let message = format!("terminated instance {instance}");
                     if self.memories.is_new(&s.key, &message) {
-                        self.events.say(&s.target, false, Reason::SuccessfulTerminate.as_str(), &message).await;
+                        self.tell(&s.target, false, Reason::SuccessfulTerminate.as_str(), &message).await;
                     }
                 }
                 Ok(Flow::Next)
@@ -424,6 +432,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             self.asker.wrote(&s.key, &version);
         }
         self.memories.forget(&s.key);
+        self.hurry.forget(&s.key);
         self.asker.gone(&s.key);
         Ok(Flow::Wait(None))
     }
@@ -456,7 +465,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         let flow = self.change(s, json!({"metadata": {"annotations": annotations}})).await?;
         if progress == Some(Progress::Stopping) {
             let (reason, message) = (ClaimReason::RebootForwarded, "the machine is stopped and started again");
-            self.events.say(&s.target, false, reason.as_str(), message).await;
+            self.tell(&s.target, false, reason.as_str(), message).await;
         }
         Ok(flow)
     }
@@ -513,6 +522,10 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         );
         let code = error.code().unwrap_or_default().to_owned();
         let mishap = Mishap { doing, class, code, message, tries, until };
+        if doing == Doing::Allocate && class != Class::Transient {
+            // Nothing is paid for.
+            self.hurry.note(&s.key, Priority::Background);
+        }
         self.memories.change(&s.key, |memory| memory.mishap = Some(mishap));
         Flow::Wait(Some(until))
     }

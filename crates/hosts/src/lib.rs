@@ -12,7 +12,7 @@
 //!
 //! **Parts.** [`decide`] thinks about one machine and says what to do and what to tell; [`guard`] holds against every plan
 //! what must never happen; [`own`] says whose a host or an instance is; [`request`], [`placement`], [`groups`], [`tags`], [`userdata`], [`addresses`] and [`classes`] are
-//! its tables; [`admit`] fills in and checks what users write; [`shelf`] asks EC2 once for many, [`batch`] changes it once for many, and [`turns`] says who is next; [`sweeper`] looks for hosts that belong to nobody; [`explain`] tells people.
+//! its tables; [`admit`] fills in and checks what users write; [`shelf`] asks EC2 once for many, [`batch`] changes it once for many, [`turns`] says who is next, and [`first`] who is looked at first; [`sweeper`] looks for hosts that belong to nobody; [`explain`] tells people.
 //!
 //! **Invariants.** A finalizer is on the machine before the first request that changes EC2. Nothing is asked for that the
 //! stored journal does not intend. One epoch of a machine is one token in one zone. An epoch ends, and the finalizer goes,
@@ -34,6 +34,7 @@ pub mod config;
 pub mod decide;
 pub mod explain;
 pub mod facts;
+pub mod first;
 pub mod groups;
 pub mod guard;
 pub mod iam;
@@ -68,6 +69,7 @@ use aws::cloud::Cloud;
 use kit::events::Events;
 use kit::manager::{self, Manager, Stage};
 use kit::room::{Driver, Room};
+use kit::teller::Teller;
 use kit::write::Writer;
 
 use crate::config::Config;
@@ -97,8 +99,8 @@ pub fn mount<C: Cloud>(manager: &Manager, config: Config, cloud: C) -> Result<Ar
         clock,
         metrics,
     });
-    let driver = Driver::new(manager, keeper);
-    wake::machines(&world, driver.work());
+    let driver = Driver::new(manager, keeper.telling(Teller::start(manager, name)));
+    wake::machines(&world, driver.work(), &driver.room().hurry);
     let all = !matches!(manager.scope(), kit::feed::Scope::Namespaces(names) if !names.is_empty());
     if !all && config.orphan_interval.is_some() {
         // Hosts of other namespaces carry the tag of the same management cluster, and their machines are not seen here.

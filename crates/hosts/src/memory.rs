@@ -1,7 +1,7 @@
 //! What a process remembers between passes. Nothing of it is needed for correctness: after a restart things are tried once
 //! more than they would have been.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use api::key::ObjectKey;
 use api::names::{ClientToken, HostId, InstanceId};
 use aws::port::Instance;
 use jiff::Timestamp;
+use kit::queue::Priority;
 use tokio::time::Instant;
 
 use crate::snapshot::{Doing, Mishap, Refusal};
@@ -94,6 +95,35 @@ impl Memories {
             told.clear();
         }
         told.insert(words.to_owned())
+    }
+}
+
+/// Who is looked at first, as far as somebody has looked.
+#[derive(Debug, Default)]
+pub struct Hurry(Mutex<HashSet<ObjectKey>>);
+
+impl Hurry {
+    fn lock(&self) -> MutexGuard<'_, HashSet<ObjectKey>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how urgent it is to look at a machine.
+    pub fn note(&self, key: &ObjectKey, priority: Priority) {
+        match priority {
+            Priority::Urgent => drop(self.lock().insert(key.clone())),
+            Priority::Background => self.forget(key),
+        }
+    }
+
+    /// How urgent it is to look at a machine.
+    #[must_use]
+    pub fn of(&self, key: &ObjectKey) -> Priority {
+        if self.lock().contains(key) { Priority::Urgent } else { Priority::Background }
+    }
+
+    /// The machine is gone.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.lock().remove(key);
     }
 }
 

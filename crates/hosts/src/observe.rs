@@ -18,6 +18,7 @@ use kit::feed::{Feed, Project, Seen};
 use kit::secret::Secret as Private;
 use kit::write::Target;
 use kube::Api;
+use tokio::time::Instant;
 
 use crate::asker::{Around, Asked, Asker};
 use crate::claim::ClaimFacts;
@@ -150,6 +151,8 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         let management = at(&self.world.spaces, &ObjectKey::cluster_scoped(SYSTEM)).map(|space| space.uid.clone());
         // The uid of a claim is the token of everything that is ordered for it.
         let uid = claim.as_ref().and_then(|claim| claim.uid.parse().ok());
+        let ago = |at: &Instant| self.clock.instant().saturating_duration_since(*at);
+        let ended_at = memory.ended.values().map(ago).min().and_then(|ago| now.checked_sub(ago).ok());
         let mut snapshot = Snapshot {
             key: key.clone(),
             target: Target { kind: self.asker.kind(), key: key.clone(), uid: machine.uid.clone() },
@@ -175,9 +178,12 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             refusals: memory.refusals,
             tries: memory.tries,
             turn: None,
+            ended_at,
             announced: memory.announced,
         };
-        if let Some(group) = snapshot.group() {
+        // All of a cluster are counted only for one that may ask for more.
+        let asks = journal.allocation.is_none_or(|allocation| allocation.phase == Phase::Released);
+        if let Some(group) = snapshot.group().filter(|_| asks && !snapshot.machine.deleting) {
             snapshot.usage = self.usage(key.namespace().unwrap_or_default(), group, now);
         }
         snapshot

@@ -12,8 +12,10 @@ use kit::clock::Clock;
 use kit::conditions::Transition;
 use kit::events::Events;
 use kit::feed::{Feed, Version};
+use kit::queue::Priority;
 use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
-use kit::write::{self, Writer};
+use kit::teller::Teller;
+use kit::write::{self, Target, Writer};
 use tokio::time::Instant;
 
 use crate::asker::{Asker, ByMachine};
@@ -21,8 +23,9 @@ use crate::claim::Claims;
 use crate::config::Config;
 use crate::decide::{self, Step};
 use crate::facts::World;
+use crate::first;
 use crate::guard;
-use crate::memory::{Ledger, Memories, Places};
+use crate::memory::{Hurry, Ledger, Memories, Places};
 use crate::metrics::HostsMetrics;
 use crate::shelf::Shelves;
 use crate::snapshot::{Sky, Snapshot};
@@ -81,13 +84,22 @@ pub struct Keeper<C: Cloud, A: Asker = ByMachine> {
     pub(crate) config: Arc<Config>,
     pub(crate) shelves: Arc<Shelves<C>>,
     pub(crate) writer: Writer,
-    pub(crate) events: Events,
+    voice: Voice,
     pub(crate) clock: Clock,
     pub(crate) metrics: HostsMetrics,
     pub(crate) memories: Memories,
+    pub(crate) hurry: Arc<Hurry>,
     pub(crate) ledger: Ledger,
     pub(crate) places: Places,
     pub(crate) keys: Mutex<BTreeMap<String, (Instant, Source)>>,
+}
+
+/// How people are told what happens.
+enum Voice {
+    /// At once, while whoever has something to say waits.
+    Now(Events),
+    /// Behind what they wait for.
+    Behind(Teller),
 }
 
 /// What the room is made of.
@@ -122,8 +134,38 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
     pub fn asked_by(asker: A, parts: Parts<C>) -> Self {
         let Parts { world, config, shelves, writer, events, clock, metrics } = parts;
         let (memories, ledger, places) = (Memories::default(), Ledger::default(), Places::default());
-        let (claims, keys) = (OnceLock::new(), Mutex::default());
-        Self { asker, claims, world, config, shelves, writer, events, clock, metrics, memories, ledger, places, keys }
+        let (claims, keys, hurry) = (OnceLock::new(), Mutex::default(), Arc::default());
+        let voice = Voice::Now(events);
+        Self {
+            asker,
+            claims,
+            world,
+            config,
+            shelves,
+            writer,
+            voice,
+            clock,
+            metrics,
+            memories,
+            hurry,
+            ledger,
+            places,
+            keys,
+        }
+    }
+
+    /// The same room, which does not wait until what it says is sent.
+    #[must_use]
+    pub fn telling(self, teller: Teller) -> Self {
+        Self { voice: Voice::Behind(teller), ..self }
+    }
+
+    /// Says something about `target`.
+    pub(crate) async fn tell(&self, target: &Target, warning: bool, reason: &str, text: &str) {
+        match &self.voice {
+            Voice::Now(events) => events.say(target, warning, reason, text).await,
+            Voice::Behind(teller) => teller.say(target, warning, reason, text).await,
+        }
     }
 
     /// Counts how often in a row something outside was missing, and forgets what went wrong long ago.
@@ -151,8 +193,12 @@ impl<C: Cloud, A: Asker> Room for Keeper<C, A> {
 
     async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
         let seen = self.gather(key, now).await?;
-        if let Some(snapshot) = &seen {
-            self.count(snapshot);
+        match &seen {
+            Some(snapshot) => {
+                self.count(snapshot);
+                self.hurry.note(key, first::known(snapshot));
+            }
+            None => self.hurry.forget(key),
         }
         Ok(seen)
     }
@@ -169,7 +215,7 @@ impl<C: Cloud, A: Asker> Room for Keeper<C, A> {
         self.carry_out(snapshot, step).await
     }
 
-    fn report<'s>(&self, s: &'s Snapshot, _: Option<&Trouble<Error>>) -> Option<Report<'s, A::Status>> {
+    fn report<'s>(&self, s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<Report<'s, A::Status>> {
         // What went wrong in this very pass is told with it.
         let memory = self.memories.of(&s.key);
         let now = Snapshot { mishap: memory.mishap, refusals: memory.refusals, ..s.clone() };
@@ -177,11 +223,23 @@ impl<C: Cloud, A: Asker> Room for Keeper<C, A> {
         if thought.silent || thought.steps.contains(&Step::Conclude) {
             return None;
         }
+        // A write each for what the next pass says otherwise would hold up hosts that are paid for.
+        if trouble.is_none() && thought.goes_on() && thought.is_passing() {
+            return None;
+        }
         self.asker.report(s, &now, &thought)
     }
 
     fn event(&self, transition: &Transition) -> Option<Notice> {
         A::event(transition)
+    }
+
+    async fn say(&self, _: &Events, target: &Target, notice: Notice, message: &str) {
+        self.tell(target, notice.warning, notice.reason, message).await;
+    }
+
+    fn priority(&self, key: &ObjectKey, _: Priority) -> Priority {
+        self.hurry.of(key)
     }
 
     fn wrote(&self, key: &ObjectKey, version: &Version) {

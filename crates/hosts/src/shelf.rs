@@ -33,7 +33,7 @@ const REHEARSED: Duration = Duration::from_secs(300);
 /// A list is asked for again after this long, and as much longer for each part of [`PART`] entries as
 /// [`EACH_PART`]: long lists take many requests.
 const AT_LEAST: Duration = Duration::from_millis(250);
-const EACH_PART: Duration = Duration::from_millis(500);
+const EACH_PART: Duration = Duration::from_millis(250);
 const PART: usize = 250;
 /// The token service answers within this time, or is taken for one that cannot be reached.
 const STS: Duration = Duration::from_secs(5);

@@ -234,6 +234,8 @@ pub struct Snapshot {
     pub tries: u32,
     /// When it is the machine's turn to be launched; none where that does not matter.
     pub turn: Option<Timestamp>,
+    /// When EC2 last said to this process that it ends an instance of the machine.
+    pub ended_at: Option<Timestamp>,
     /// Whether this process has tried to say that the machine's instance is about to be ended.
     pub announced: bool,
 }

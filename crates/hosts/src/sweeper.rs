@@ -343,7 +343,7 @@ impl<C: Cloud> Sweeper<C> {
             let version = at(clouds, cloud).and_then(|facts| clouds.version(cloud, &facts));
             let uid = version.map(|version| version.uid).unwrap_or_default();
             let target = Target { kind: clouds.kind(), key: cloud.clone(), uid };
-            room.events.say(&target, true, Reason::DedicatedHostFailed.as_str(), &message).await;
+            room.tell(&target, true, Reason::DedicatedHostFailed.as_str(), &message).await;
         }
     }
 

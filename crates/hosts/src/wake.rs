@@ -6,6 +6,8 @@ use api::key::ObjectKey;
 use kit::queue::{Priority, Work};
 
 use crate::facts::{World, place_value};
+use crate::first;
+use crate::memory::Hurry;
 
 type Queue = Arc<Work<ObjectKey>>;
 
@@ -16,8 +18,8 @@ fn cluster(world: &World, queue: &Queue, value: &str) {
 }
 
 /// Wakes machines when they change, or anything they depend on does. A status that only we write wakes nobody.
-pub fn machines(world: &World, work: &Queue) {
-    let queue = Arc::clone(work);
+pub fn machines(world: &World, work: &Queue, hurry: &Arc<Hurry>) {
+    let (queue, hurried) = (Arc::clone(work), Arc::clone(hurry));
     world.machines.observe(move |delta| {
         let same = match (&delta.old, &delta.new) {
             // An index that has caught up with our write tells so by an equal pair, and somebody waits for that.
@@ -25,15 +27,18 @@ pub fn machines(world: &World, work: &Queue) {
             _ => false,
         };
         if !same {
-            queue.add_now(delta.key.clone(), Priority::Urgent);
+            let stored = delta.new.as_deref().map_or(Priority::Background, first::of_machine);
+            queue.add_now(delta.key.clone(), hurried.of(&delta.key).min(stored));
         }
     });
-    let queue = Arc::clone(work);
+    let (queue, hurried) = (Arc::clone(work), Arc::clone(hurry));
     world.owners.observe(move |delta| {
         let reference = delta.new.as_ref().or(delta.old.as_ref()).and_then(|owner| owner.infrastructure.as_ref());
         if let Some(reference) = reference.filter(|reference| reference.kind == "AWSMachine") {
             let namespace = delta.key.namespace().unwrap_or_default();
-            queue.add_now(ObjectKey::namespaced(namespace, reference.name.as_str()), Priority::Urgent);
+            let key = ObjectKey::namespaced(namespace, reference.name.as_str());
+            let priority = hurried.of(&key);
+            queue.add_now(key, priority);
         }
     });
     let (all, queue) = (world.clone(), Arc::clone(work));

@@ -1,7 +1,7 @@
 //! The driver against the in-memory API server: what becomes of a pass that goes wrong, on paused time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::key::ObjectKey;
@@ -63,6 +63,8 @@ impl Project for Slim {
 /// What the room does, by the name of the object.
 struct Fake {
     widgets: Feed<Slim>,
+    /// Objects that are looked at again and again, in the order of their passes.
+    passes: Arc<Mutex<Vec<String>>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +97,8 @@ impl Room for Fake {
         match slim.target.key.name() {
             "hopeless" => vec!["refuse"],
             "slow" => vec!["sleep"],
+            name if name.starts_with("busy") => vec!["again"],
+            name if name.starts_with("waiting") => vec!["wait"],
             _ => vec![],
         }
     }
@@ -103,9 +107,19 @@ impl Room for Fake {
         Ok(())
     }
 
-    async fn apply(&self, _: &Arc<Slim>, step: &'static str) -> Result<Flow, Failed> {
+    async fn apply(&self, slim: &Arc<Slim>, step: &'static str) -> Result<Flow, Failed> {
         if step == "refuse" {
             return Err(Failed(Class::Terminal));
+        }
+        if step != "sleep" {
+            self.passes.lock().unwrap().push(slim.target.key.name().to_owned());
+            // Longer than a key is held back, so that all are always due.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        match step {
+            "again" => return Ok(Flow::Again),
+            "wait" => return Ok(Flow::Wait(Some(Timestamp::UNIX_EPOCH))),
+            _ => {}
         }
         tokio::time::sleep(Duration::from_secs(50)).await;
         Ok(Flow::Next)
@@ -124,6 +138,14 @@ impl Room for Fake {
             based_on: None,
             verdicts: vec![verdict],
         })
+    }
+
+    fn priority(&self, key: &ObjectKey, usual: Priority) -> Priority {
+        match key.name() {
+            name if name.ends_with("first") => Priority::Urgent,
+            name if name.ends_with("behind") => Priority::Background,
+            _ => usual,
+        }
     }
 
     fn wrote(&self, key: &ObjectKey, version: &Version) {
@@ -164,8 +186,12 @@ fn manager(server: &Server, resync: Option<Duration>) -> Arc<Manager> {
 }
 
 fn start(manager: &Arc<Manager>) -> JoinSet<()> {
+    start_counted(manager, &Arc::default())
+}
+
+fn start_counted(manager: &Arc<Manager>, passes: &Arc<Mutex<Vec<String>>>) -> JoinSet<()> {
     let widgets = manager.feed::<Slim>().unwrap();
-    let driver = Driver::new(manager, Fake { widgets: widgets.clone() });
+    let driver = Driver::new(manager, Fake { widgets: widgets.clone(), passes: Arc::clone(passes) });
     let work = Arc::clone(driver.work());
     widgets.observe(move |delta| work.add_now(delta.key.clone(), Priority::Urgent));
     let ready = widgets.clone();
@@ -287,4 +313,30 @@ async fn the_slowest_objects_and_the_last_failures_are_known_by_name() {
     assert_eq!((hopeless.reason.as_deref(), hopeless.kind.as_deref()), (Some("Refused"), Some("Widget")));
     assert_eq!((failed("poisoned").sort.as_str(), &failed("poisoned").reason), ("panicked", &None));
     assert!(lately.errors.iter().all(|failed| failed.object != "default/fine"), "{lately:?}");
+}
+
+/// How many of a hundred passes are of an object, while others of the same sort are always due as well.
+async fn share(names: &[String], of: &str) -> usize {
+    let server = server(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let passes = Arc::default();
+    let _process = start_counted(&manager(&server, None), &passes);
+    while passes.lock().unwrap().len() < 150 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let passes = passes.lock().unwrap();
+    passes[passes.len() - 100..].iter().filter(|name| *name == of).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_room_says_is_urgent_goes_first_however_the_driver_asks_for_it() {
+    for sort in ["busy", "waiting"] {
+        let crowd = |end: &str| (0..9).map(|number| format!("{sort}-{number}-{end}")).collect::<Vec<_>>();
+        let one = format!("{sort}-first");
+        let told = share(&[crowd("behind"), vec![one.clone()]].concat(), &one).await;
+        // Nobody passes the same key twice at once, and every eighth turn belongs to the others.
+        assert!(told > 40, "{sort}: {told} of a hundred");
+        let one = format!("{sort}-9-usual");
+        let told = share(&[crowd("usual"), vec![one.clone()]].concat(), &one).await;
+        assert!((8..=12).contains(&told), "{sort}: {told} of a hundred, where nobody says anything");
+    }
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kit::doors::{Clients, Doors};
-use kit::events::Events;
-use kit::manager::{self, Manager, Stage};
+use kit::manager::{self, Manager};
 use kit::room::{Driver, Room};
 use kit::teller::Teller;
 use kit::write::Writer;
@@ -44,9 +43,7 @@ pub fn mount_machines(
     let client = manager.client().clone();
     machine::metrics::register(manager.metrics(), &world, config);
     let name = Keeper::NAME;
-    let (events, sending) = Teller::new(Events::new(client.clone(), name, Some(manager.instance().to_owned())));
-    manager.spawn(Stage::Decide, "machines events", |stop| sending.run(stop));
-    let writer = Writer::new(client.clone(), name);
+    let (writer, events) = (Writer::new(client.clone(), name), Teller::start(manager, name));
     let (by, clock) = ((writer, events), manager.clock().clone());
     let keeper = Keeper::new(world.clone(), Arc::clone(config), Arc::clone(clients), by, clock);
     let keeper = Driver::new(manager, keeper);

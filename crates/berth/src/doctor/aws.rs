@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use api::key::ObjectKey;
-use api::meta::View;
 use api::names::Region;
 use api::views::AWSCluster;
 use aws::cloud::{Cloud, Door};
@@ -19,11 +18,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kit::class::chain;
 use kit::clock::Clock;
 use kube::{Api, Client};
-use serde::de::DeserializeOwned;
 
 use super::{Check, list, some};
 use crate::Usage;
 use crate::capacity::{ambient_source, environment};
+use crate::look::Shown;
 
 const NAME: &str = "aws rights";
 /// How a cluster that names no identity is served.
@@ -99,10 +98,7 @@ pub async fn rights(client: &Client, namespace: &str, reach: &Reach) -> Option<C
 }
 
 async fn identities(client: &Client) -> Result<IdentityFeeds, Check> {
-    async fn all<K>(client: &Client) -> Result<Vec<K>, Check>
-    where
-        K: View + Clone + DeserializeOwned + std::fmt::Debug,
-    {
+    async fn all<K: Shown>(client: &Client) -> Result<Vec<K>, Check> {
         Ok(list::<K>(client, NAME).await?.unwrap_or_default())
     }
     let lists = IdentityLists {

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use api::key::ObjectKey;
-use api::meta::View;
 use api::raw::AWSMachine;
 use api::reasons::DEDICATED_HOST_RELEASE;
 use api::status::find;
@@ -13,9 +12,9 @@ use hosts::facts::MachineFacts;
 use k8s_openapi::jiff::Timestamp;
 use kit::clock::Clock;
 use kube::Client;
-use serde::de::DeserializeOwned;
 
 use super::{Check, OURS, list, some};
+use crate::look::Shown;
 
 /// A host whose release takes longer than this is worth a look.
 const LONG: i64 = 3_600;
@@ -117,10 +116,7 @@ fn keepers(machines: &[written::AWSMachine]) -> Check {
 
 /// Every identity that a cluster names must be there.
 async fn identities(client: &Client, networks: &[AWSCluster]) -> Check {
-    async fn names<K>(client: &Client) -> Result<BTreeSet<String>, Check>
-    where
-        K: View + Clone + DeserializeOwned + std::fmt::Debug,
-    {
+    async fn names<K: Shown>(client: &Client) -> Result<BTreeSet<String>, Check> {
         let found = list::<K>(client, "identities").await?.unwrap_or_default();
         Ok(found.iter().map(|identity| ObjectKey::of(identity).name().to_owned()).collect())
     }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::{AboutOptions, HostsListOptions, ListOptions, connect};
 use crate::Usage;
 use crate::leaks;
-use crate::look::{self, Which};
+use crate::look::{self, Hardware, Reader, Which};
 use crate::rows::{Cells, shown};
 use crate::screen::{self, Screen, age, cell, tally};
 
@@ -27,19 +27,26 @@ const LABELS: usize = 4;
 
 /// Explains a claim.
 pub async fn about(client: &Client, options: &AboutOptions, name: &str) -> anyhow::Result<Explanation> {
-    let (mut sight, key) = see(client, options, name, "explain").await?;
+    let (mut sight, key) = see(client, options, name, Hardware::AtOnce, "explain").await?;
     explain(&mut sight, &key, Clock::system().now()).context("the claim was not read")
 }
 
 /// Draws a claim.
 pub async fn draw(client: &Client, options: &AboutOptions, name: &str) -> anyhow::Result<Node> {
-    let (mut sight, key) = see(client, options, name, "tree").await?;
+    let (mut sight, key) = see(client, options, name, Hardware::WhenSought, "tree").await?;
     tree(&mut sight, &key, Clock::system().now()).context("the claim was not read")
 }
 
-async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<(Sight, ObjectKey)> {
+async fn see(
+    client: &Client,
+    options: &AboutOptions,
+    name: &str,
+    hardware: Hardware,
+    command: &str,
+) -> anyhow::Result<(Sight, ObjectKey)> {
     let namespace = options.place.namespace(client);
-    let lists = look::claims(client, &Which::One(&namespace, name), command).await?;
+    let (reader, which) = (Reader::new(client, Some(&namespace)), Which::One(&namespace, name));
+    let lists = look::claims(&reader, &which, hardware, command).await?;
     let sight = Sight::of(lists, options.operator.yard.settings(), Clock::system().now());
     Ok((sight, ObjectKey::namespaced(namespace, name)))
 }
@@ -58,7 +65,7 @@ pub async fn hosts(options: HostsListOptions) -> anyhow::Result<()> {
     shown(options.rows.watch, look).await
 }
 
-async fn hosts_listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
+pub(super) async fn hosts_listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
     let namespace = options.places.namespace(client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
     let lists = look::hosts(client, &which).await?;
@@ -150,7 +157,7 @@ pub async fn claims(options: ListOptions) -> anyhow::Result<()> {
     shown(options.rows.watch, async || Box::pin(claims_listed(&client, &options)).await).await
 }
 
-async fn claims_listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
+pub(super) async fn claims_listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
     let namespace = options.places.namespace(client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
     let now = Clock::system().now();

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{AboutOptions, ListOptions, connect};
-use crate::look::{self, Anywhere, Which};
+use crate::look::{self, Anywhere, Reader, Which};
 use crate::rows::{Cells, shown};
 use crate::screen::{self, Screen, cell, tally};
 
@@ -30,7 +30,7 @@ pub async fn draw(client: &Client, options: &AboutOptions, name: &str) -> anyhow
 
 async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<Anywhere> {
     let namespace = options.place.namespace(client);
-    look::cluster(client, &namespace, name, command).await
+    look::cluster(&Reader::new(client, Some(&namespace)), &namespace, name, command).await
 }
 
 /// Lists clusters.
@@ -39,10 +39,11 @@ pub async fn clusters(options: ListOptions) -> anyhow::Result<()> {
     shown(options.rows.watch, async || Box::pin(listed(&client, &options)).await).await
 }
 
-async fn listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
+pub(super) async fn listed(client: &Client, options: &ListOptions) -> anyhow::Result<String> {
     let namespace = options.places.namespace(client);
     let which = namespace.as_deref().map_or(Which::All, Which::In);
-    let items: Vec<Row> = look::clusters(client, &which).await?.iter().map(row).collect();
+    let reader = Reader::new(client, which.namespace());
+    let items: Vec<Row> = look::clusters(&reader, &which).await?.iter().map(row).collect();
     let items = options.rows.choose(items, false)?;
     options.rows.render("ClusterList", &items, &Rows { items: &items }, |screen| rows_screen(screen, &items))
 }

@@ -29,7 +29,7 @@ use super::AboutOptions;
 use crate::Usage;
 use crate::capacity::{ambient_source, environment};
 use crate::groups::GroupOptions;
-use crate::look::{self, Surroundings};
+use crate::look::{self, Reader, Surroundings};
 
 pub use told::{Told, explanation, tree};
 
@@ -86,7 +86,8 @@ async fn see(
 ) -> anyhow::Result<Told> {
     let namespace = options.place.namespace(client);
     let lookup = capacity.filter(|capacity| capacity.lookup);
-    let around = look::machine(client, &namespace, name, command, lookup.is_some()).await?;
+    let reader = Reader::new(client, Some(&namespace));
+    let around = look::machine(&reader, &namespace, name, command, lookup.is_some()).await?;
     let key = ObjectKey::namespaced(namespace, name);
     let mut config = Config { watch_filter: options.operator.watch_filter.value(), ..Config::default() };
     let mut unseen = around.unseen.clone();
@@ -99,7 +100,7 @@ async fn see(
         config.ambient = ambient_source(&vars);
         let agent = concat!("berth-explain/", env!("CARGO_PKG_VERSION"));
         let aws = Aws::new(Options::new(agent), Clock::system(), Meter::default());
-        match observe(client, &around, &config, Sky::Open(aws), &key).await {
+        match observed(&keeper(client, &around, &config, Sky::Open(aws)), &key).await {
             Ok(seen) => snapshot = Some(seen),
             // A right that is missing here, such as to read the bootstrap data, is no reason to say nothing.
             Err(error) => unseen.push(format!("what EC2 shows: {error:#}")),
@@ -119,19 +120,19 @@ async fn see(
 
 /// Draws the machines of a cluster, without asking EC2.
 pub async fn of_cluster(
-    client: &Client,
+    reader: &Reader<'_>,
     options: &AboutOptions,
     namespace: &str,
     cluster: &str,
 ) -> anyhow::Result<Vec<Node>> {
-    let Some(around) = look::machines(client, namespace).await? else { return Ok(Vec::new()) };
+    let Some(around) = look::machines(reader).await? else { return Ok(Vec::new()) };
     let config = Config { watch_filter: options.operator.watch_filter.value(), ..Config::default() };
     let machines = around.world.machines.by("cluster", &format!("{namespace}/{cluster}"));
     let mut keys: Vec<ObjectKey> = machines.into_iter().map(|(key, _)| key).collect();
     keys.sort();
-    let mut nodes = Vec::new();
+    let (mut nodes, keeper) = (Vec::new(), keeper(reader.client, &around, &config, Sky::Closed));
     for key in keys {
-        let snapshot = closed(client, &around, &config, &key).await?;
+        let snapshot = observed(&keeper, &key).await?;
         nodes.push(tree(&Told { snapshot, looked: false, identity: None, unseen: Vec::new() }));
     }
     Ok(nodes)
@@ -144,27 +145,25 @@ pub async fn closed(
     config: &Config,
     key: &ObjectKey,
 ) -> anyhow::Result<Snapshot> {
-    observe(client, around, config, Sky::Closed, key).await
+    observed(&keeper(client, around, config, Sky::Closed), key).await
 }
 
-/// Looks as the room does, once.
-async fn observe(
-    client: &Client,
-    around: &Surroundings,
-    config: &Config,
-    cloud: Sky,
-    key: &ObjectKey,
-) -> anyhow::Result<Snapshot> {
+/// The room's own eyes, on what was read.
+fn keeper(client: &Client, around: &Surroundings, config: &Config, cloud: Sky) -> Keeper<Sky> {
     let clock = Clock::system();
-    let keeper = Keeper::new(Parts {
+    Keeper::new(Parts {
         world: around.world.clone(),
         config: Arc::new(config.clone()),
         shelves: Arc::new(Shelves::new(cloud, clock.clone(), config.launches)),
         writer: Writer::new(client.clone(), "hosts"),
         events: Events::new(client.clone(), "hosts", None),
-        clock: clock.clone(),
+        clock,
         metrics: HostsMetrics::default(),
-    });
-    let seen = keeper.observe(key, clock.now()).await.map_err(|error| anyhow::anyhow!(chain(&error)))?;
+    })
+}
+
+/// Looks as the room does, once.
+async fn observed(keeper: &Keeper<Sky>, key: &ObjectKey) -> anyhow::Result<Snapshot> {
+    let seen = keeper.observe(key, Clock::system().now()).await.map_err(|error| anyhow::anyhow!(chain(&error)))?;
     seen.context("the machine was not read")
 }

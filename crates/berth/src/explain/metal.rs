@@ -9,36 +9,43 @@ use kit::explain::{Explanation, Node};
 use kube::Client;
 
 use super::AboutOptions;
-use crate::look::{self, Metal};
+use crate::look::{self, Hardware, Metal, Reader};
 
 pub use told::{World, cluster, explanation, tree};
 
 /// Explains a machine.
 pub async fn about(client: &Client, options: &AboutOptions, name: &str) -> anyhow::Result<Explanation> {
-    let (mut world, key) = see(client, options, name, "explain").await?;
+    let (mut world, key) = see(client, options, name, Hardware::AtOnce, "explain").await?;
     explanation(&mut world, &key).ok_or_else(|| unread(&world, &key))
 }
 
 /// Draws a machine.
 pub async fn draw(client: &Client, options: &AboutOptions, name: &str) -> anyhow::Result<Node> {
-    let (mut world, key) = see(client, options, name, "tree").await?;
+    let (mut world, key) = see(client, options, name, Hardware::WhenSought, "tree").await?;
     tree(&mut world, &key).ok_or_else(|| unread(&world, &key))
 }
 
 /// Draws the machines of a cluster that are Metal3Machines, by the groups they belong to.
 pub async fn of_cluster(
-    client: &Client,
+    reader: &Reader<'_>,
     options: &AboutOptions,
     namespace: &str,
     name: &str,
 ) -> anyhow::Result<Vec<Node>> {
-    let Some(seen) = look::metal_of(client, namespace, "tree").await? else { return Ok(Vec::new()) };
+    let Some(seen) = look::metal_of(reader, namespace, "tree").await? else { return Ok(Vec::new()) };
     Ok(cluster(&mut world(seen, options), namespace, name))
 }
 
-async fn see(client: &Client, options: &AboutOptions, name: &str, command: &str) -> anyhow::Result<(World, ObjectKey)> {
+async fn see(
+    client: &Client,
+    options: &AboutOptions,
+    name: &str,
+    hardware: Hardware,
+    command: &str,
+) -> anyhow::Result<(World, ObjectKey)> {
     let namespace = options.place.namespace(client);
-    let seen = look::metal(client, &namespace, name, command).await?;
+    let reader = Reader::new(client, Some(&namespace));
+    let seen = look::metal(&reader, &namespace, name, hardware, command).await?;
     Ok((world(seen, options), ObjectKey::namespaced(namespace, name)))
 }
 

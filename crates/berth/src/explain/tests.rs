@@ -3,6 +3,7 @@
 mod claims;
 mod machines;
 mod metal;
+mod requests;
 
 use ::vip::config::Config;
 use ::vip::explain::{Extent, Lists, Part, Sight, Unseen};

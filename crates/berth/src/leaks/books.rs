@@ -16,7 +16,6 @@ use hosts::sweeper::{Owners, YOUNGEST, cluster_of, orphans};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::jiff::Timestamp;
 use kit::explain::Extent;
-use kit::kinds::Kinds;
 use kube::{Api, Client};
 use serde::Serialize;
 
@@ -147,7 +146,7 @@ impl Books {
         let system = namespaces.get(SYSTEM).await.with_context(|| {
             format!("reading the namespace {SYSTEM}, whose uid hosts of this management cluster are tagged with")
         })?;
-        let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: None };
+        let reader = Reader::new(client, None);
         let machines = whole(reader.read::<AWSMachine>().await?)?;
         let claims = whole(reader.read::<HostClaim>().await?)?;
         let clusters = whole(reader.read::<Cluster>().await?)?;

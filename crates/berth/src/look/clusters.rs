@@ -2,23 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use api::key::ObjectKey;
-use api::meta::View;
+use api::meta::lean_meta;
 use api::names::CLUSTER_NAME_LABEL;
 use api::names::clusters::SYSTEM_NAMESPACE;
 use api::own::anywhere::{self, CloudStackDatacenterConfig, CloudStackMachineConfig};
 use api::raw;
 use kit::explain::Extent;
-use kit::kinds::Kinds;
-use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::GroupVersionKind;
-use kube::discovery::ApiResource;
-use kube::{Client, ResourceExt as _};
+use kit::kinds::Kind;
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams, ObjectMeta};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Read, Reader, Which, is_forbidden};
+use super::{Read, Reader, Shown, Which, is_forbidden, items, plural};
 
 /// A cluster and what stands around it.
 #[derive(Clone, Debug, Default)]
@@ -36,27 +35,42 @@ pub struct Anywhere {
 }
 
 /// The kinds that are drawn of what is generated.
-const GENERATED: [(&str, &str); 3] = [
-    ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane"),
-    ("cluster.x-k8s.io", "MachineDeployment"),
-    ("cluster.x-k8s.io", "Machine"),
+const GENERATED: [(&str, &str, &str); 3] = [
+    ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "kubeadmcontrolplanes"),
+    ("cluster.x-k8s.io", "MachineDeployment", "machinedeployments"),
+    ("cluster.x-k8s.io", "Machine", "machines"),
 ];
+
+/// Something generated, without the bulk of its metadata.
+#[derive(Deserialize)]
+struct Generated {
+    #[serde(default, deserialize_with = "lean_meta")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Value,
+    #[serde(default)]
+    status: Value,
+}
 
 /// Reads one cluster and everything around it.
 ///
 /// # Errors
 /// When the cluster is not there or may not be read, or the server does not answer.
-pub async fn cluster(client: &Client, namespace: &str, name: &str, command: &str) -> anyhow::Result<Anywhere> {
+pub async fn cluster(reader: &Reader<'_>, namespace: &str, name: &str, command: &str) -> anyhow::Result<Anywhere> {
     let which = Which::One(namespace, name);
-    let mut unseen = Vec::new();
-    let raw: Vec<raw::Cluster> = read(client, &which, command).await?;
+    let label = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={name}"));
+    let (raw, datacenters, machines, (generated, untold)) = tokio::try_join!(
+        Box::pin(read(reader, &which, command)),
+        Box::pin(reader.read()),
+        Box::pin(reader.read()),
+        Box::pin(generated(reader, &label)),
+    )?;
     let cluster = raw.into_iter().find(|one| which.takes(&ObjectKey::of(one)));
     let cluster = believe(cluster.ok_or_else(|| anyhow!("the cluster was not read"))?)?;
-    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
-    let datacenters: Vec<raw::CloudStackDatacenterConfig> = keep(reader.read().await?, &mut unseen);
-    let machines: Vec<raw::CloudStackMachineConfig> = keep(reader.read().await?, &mut unseen);
-    let label = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={name}"));
-    let generated = generated(client, &label, &mut unseen).await?;
+    let mut unseen = Vec::new();
+    let datacenters: Vec<raw::CloudStackDatacenterConfig> = keep(datacenters, &mut unseen);
+    let machines: Vec<raw::CloudStackMachineConfig> = keep(machines, &mut unseen);
+    unseen.extend(untold);
     Ok(Anywhere { unseen, ..assemble(cluster, &datacenters, &machines, generated)? })
 }
 
@@ -75,10 +89,14 @@ pub async fn every_cluster(reader: &Reader<'_>) -> anyhow::Result<(Vec<Anywhere>
         return Ok((Vec::new(), unseen));
     }
     clusters.sort_by_key(ObjectKey::of);
-    let datacenters: Vec<raw::CloudStackDatacenterConfig> = all(reader.read().await?, &mut unseen);
-    let machines: Vec<raw::CloudStackMachineConfig> = all(reader.read().await?, &mut unseen);
+    let every = ListParams::default();
+    let (datacenters, machines, (generated, untold)) =
+        tokio::try_join!(Box::pin(reader.read()), Box::pin(reader.read()), Box::pin(generated(reader, &every)))?;
+    let datacenters: Vec<raw::CloudStackDatacenterConfig> = all(datacenters, &mut unseen);
+    let machines: Vec<raw::CloudStackMachineConfig> = all(machines, &mut unseen);
+    unseen.extend(untold);
     let mut parts: BTreeMap<String, Vec<DynamicObject>> = BTreeMap::new();
-    for object in generated(reader.client, &ListParams::default(), &mut unseen).await? {
+    for object in generated {
         let owner = object.labels().get(CLUSTER_NAME_LABEL).cloned().unwrap_or_default();
         parts.entry(owner).or_default().push(object);
     }
@@ -103,7 +121,7 @@ fn assemble(
     generated: Vec<DynamicObject>,
 ) -> anyhow::Result<Anywhere> {
     let named = datacenter_of(&cluster);
-    let here = |meta: &kube::api::ObjectMeta| meta.namespace == cluster.metadata.namespace;
+    let here = |meta: &ObjectMeta| meta.namespace == cluster.metadata.namespace;
     let datacenter = datacenters
         .iter()
         .find(|one| here(&one.metadata) && one.metadata.name.as_deref() == Some(named.as_str()))
@@ -120,50 +138,69 @@ fn assemble(
     Ok(Anywhere { cluster, datacenter, machines, generated, unseen: Vec::new() })
 }
 
-/// What was generated, ordered by kind and name.
-async fn generated(
-    client: &Client,
-    which: &ListParams,
-    unseen: &mut Vec<String>,
-) -> anyhow::Result<Vec<DynamicObject>> {
-    let mut generated = Vec::new();
-    for (group, kind) in GENERATED {
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1beta2", kind));
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), SYSTEM_NAMESPACE, &resource);
-        match api.list(which).await {
-            Ok(list) => generated.extend(list.items.into_iter().map(|mut object| {
-                object.types =
-                    Some(kube::core::TypeMeta { api_version: format!("{group}/v1beta2"), kind: kind.into() });
-                object
-            })),
-            Err(error) if is_forbidden(&error) => {
-                let what = format!("{}.{group}", resource.plural);
-                unseen.push(format!("you may not list {what} in {SYSTEM_NAMESPACE}: what they say is not told"));
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                unseen.push(format!("the server does not know {kind} ({group}); install Cluster API"));
-            }
-            Err(error) => return Err(anyhow!(error).context(format!("listing {kind}"))),
-        }
+/// What was generated, ordered by kind and name, and what could not be read of it.
+async fn generated(reader: &Reader<'_>, which: &ListParams) -> anyhow::Result<(Vec<DynamicObject>, Vec<String>)> {
+    let [planes, groups, machines] = GENERATED.map(|(group, kind, plural)| Kind {
+        group: group.to_owned(),
+        version: "v1beta2".to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    });
+    let (planes, groups, machines) = tokio::try_join!(
+        Box::pin(generated_as(reader, &planes, which)),
+        Box::pin(generated_as(reader, &groups, which)),
+        Box::pin(generated_as(reader, &machines, which)),
+    )?;
+    let (mut generated, mut unseen) = (Vec::new(), Vec::new());
+    for (found, why) in [planes, groups, machines] {
+        generated.extend(found);
+        unseen.extend(why);
     }
     generated.sort_by_key(|object| (object.types.clone().map(|types| types.kind), object.name_any()));
-    Ok(generated)
+    Ok((generated, unseen))
+}
+
+/// What was generated of one kind, or why that is not known.
+async fn generated_as(
+    reader: &Reader<'_>,
+    kind: &Kind,
+    which: &ListParams,
+) -> anyhow::Result<(Vec<DynamicObject>, Option<String>)> {
+    let asking = || format!("listing {}", kind.kind);
+    let absent = || Some(format!("the server does not know {} ({}); install Cluster API", kind.kind, kind.group));
+    if reader.first(std::slice::from_ref(kind)).await.with_context(asking)?.is_none() {
+        return Ok((Vec::new(), absent()));
+    }
+    let types = kube::core::TypeMeta { api_version: kind.api_version(), kind: kind.kind.clone() };
+    let object = |one: Generated| DynamicObject {
+        types: Some(types.clone()),
+        metadata: one.metadata,
+        data: json!({"spec": one.spec, "status": one.status}),
+    };
+    match items::<Generated>(reader.client, kind, Some(SYSTEM_NAMESPACE), which).await {
+        Ok(found) => Ok((found.into_iter().map(object).collect(), None)),
+        Err(error) if is_forbidden(&error) => {
+            let what = plural(kind);
+            Ok((Vec::new(), Some(format!("you may not list {what} in {SYSTEM_NAMESPACE}: what they say is not told"))))
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok((Vec::new(), absent())),
+        Err(error) => Err(anyhow!(error).context(asking())),
+    }
 }
 
 /// Reads clusters alone, ordered by namespace and name.
 ///
 /// # Errors
 /// When none may be read, or the server does not answer.
-pub async fn clusters(client: &Client, which: &Which<'_>) -> anyhow::Result<Vec<anywhere::Cluster>> {
-    let mut all: Vec<raw::Cluster> = read(client, which, "clusters").await?;
+pub async fn clusters(reader: &Reader<'_>, which: &Which<'_>) -> anyhow::Result<Vec<anywhere::Cluster>> {
+    let mut all: Vec<raw::Cluster> = read(reader, which, "clusters").await?;
     all.retain(|one| which.takes(&ObjectKey::of(one)));
     all.sort_by_key(ObjectKey::of);
     all.into_iter().map(believe).collect()
 }
 
-async fn read(client: &Client, which: &Which<'_>, command: &str) -> anyhow::Result<Vec<raw::Cluster>> {
-    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: which.namespace() };
-    let mut clusters: Read<raw::Cluster> = reader.read().await?;
+async fn read(reader: &Reader<'_>, which: &Which<'_>, command: &str) -> anyhow::Result<Vec<raw::Cluster>> {
+    let mut clusters: Read<raw::Cluster> = reader.read_here().await?;
     let Some(kind) = clusters.kind.clone() else {
         return Err(anyhow!(
             "the server does not know Clusters of anywhere.eks.amazonaws.com; see `berth doctor`, or choose another --context"
@@ -181,14 +218,9 @@ fn believe(raw: raw::Cluster) -> anyhow::Result<anywhere::Cluster> {
 }
 
 /// Reads an object whose parts came unread.
-fn of_parts<K: DeserializeOwned>(
-    kind: &str,
-    metadata: kube::api::ObjectMeta,
-    spec: Value,
-    status: Value,
-) -> anyhow::Result<K> {
+fn of_parts<K: DeserializeOwned>(kind: &str, metadata: ObjectMeta, spec: Value, status: Value) -> anyhow::Result<K> {
     let name = metadata.name.clone().unwrap_or_default();
-    let mut whole = serde_json::json!({"metadata": metadata, "spec": spec});
+    let mut whole = json!({"metadata": metadata, "spec": spec});
     if let (false, Some(fields)) = (status.is_null(), whole.as_object_mut()) {
         fields.insert("status".to_owned(), status);
     }
@@ -211,10 +243,7 @@ pub fn machines_of(cluster: &anywhere::Cluster) -> Vec<String> {
 }
 
 /// What was read; whoever asks about one cluster misses nothing of other namespaces.
-fn keep<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K>
-where
-    K: View + Clone + DeserializeOwned + std::fmt::Debug,
-{
+fn keep<K: Shown>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K> {
     unseen.extend(read.unseen.filter(|(extent, _)| *extent == Extent::All).map(|(_, why)| why));
     read.items
 }

@@ -3,16 +3,12 @@
 use ::claims::explain::Lists;
 use anyhow::anyhow;
 use api::key::ObjectKey;
-use api::meta::View;
 use api::own::metal3::{Metal3Machine, Metal3MachineSpec, Metal3MachineStatus};
 use api::raw;
 use api::views::{INFRASTRUCTURE_GROUP, Machine, MachineDeployment};
 use kit::explain::Extent;
-use kit::kinds::Kinds;
-use kube::Client;
-use serde::de::DeserializeOwned;
 
-use super::{Read, Reader, Which, claims_around};
+use super::{Hardware, Read, Reader, Shown, Which, claims_around};
 
 /// The machines of a namespace that run on claims, or may, and what stands around them.
 #[derive(Clone, Debug, Default)]
@@ -33,18 +29,26 @@ pub struct Metal {
 ///
 /// # Errors
 /// When the machine is not there or may not be read, or the server does not answer.
-pub async fn metal(client: &Client, namespace: &str, name: &str, command: &str) -> anyhow::Result<Metal> {
-    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
-    let mut machines: Read<raw::Metal3Machine> = reader.read().await?;
-    let Some(kind) = machines.kind.clone() else {
+pub async fn metal(
+    reader: &Reader<'_>,
+    namespace: &str,
+    name: &str,
+    hardware: Hardware,
+    command: &str,
+) -> anyhow::Result<Metal> {
+    let Some(kind) = reader.kind::<raw::Metal3Machine>().await? else {
         return Err(anyhow!(
             "the server does not know Metal3Machines; see `berth doctor`, or choose another --context"
         ));
     };
+    let (mut machines, groups, around) = tokio::try_join!(
+        Box::pin(reader.read_here::<raw::Metal3Machine>()),
+        Box::pin(reader.read_here()),
+        Box::pin(around(reader, namespace, hardware, command)),
+    )?;
     let which = Which::One(namespace, name);
     reader.complete(&which, &kind, &mut machines.items, &format!("{command} metal3machine")).await?;
-    let groups = reader.read().await?;
-    around(&reader, namespace, machines, groups, command).await
+    Ok(assembled(namespace, machines, groups, around))
 }
 
 /// Reads all machines of a namespace and everything around them; none where there is neither such a machine nor a group of
@@ -52,24 +56,36 @@ pub async fn metal(client: &Client, namespace: &str, name: &str, command: &str) 
 ///
 /// # Errors
 /// When the server does not answer.
-pub async fn metal_of(client: &Client, namespace: &str, command: &str) -> anyhow::Result<Option<Metal>> {
-    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: Some(namespace) };
-    let (machines, groups): (Read<raw::Metal3Machine>, Read<MachineDeployment>) =
-        tokio::try_join!(Box::pin(reader.read()), Box::pin(reader.read()))?;
-    if machines.kind.is_none() {
+pub async fn metal_of(reader: &Reader<'_>, namespace: &str, command: &str) -> anyhow::Result<Option<Metal>> {
+    if reader.kind::<raw::Metal3Machine>().await?.is_none() {
         return Ok(None);
     }
-    let here = |machine: &raw::Metal3Machine| machine.metadata.namespace.as_deref() == Some(namespace);
-    // A group at zero has no machines, and is there all the same.
-    let made_here = |group: &MachineDeployment| {
-        let to = group.spec.template.spec.infrastructure_ref.as_ref();
-        group.metadata.namespace.as_deref() == Some(namespace)
-            && to.is_some_and(|to| to.group == INFRASTRUCTURE_GROUP && to.kind == "Metal3MachineTemplate")
+    let there = async {
+        let (machines, groups): (Read<raw::Metal3Machine>, Read<MachineDeployment>) =
+            tokio::try_join!(Box::pin(reader.read_here()), Box::pin(reader.read_here()))?;
+        let here = |machine: &raw::Metal3Machine| machine.metadata.namespace.as_deref() == Some(namespace);
+        // A group at zero has no machines, and is there all the same.
+        let made_here = |group: &MachineDeployment| {
+            let to = group.spec.template.spec.infrastructure_ref.as_ref();
+            group.metadata.namespace.as_deref() == Some(namespace)
+                && to.is_some_and(|to| to.group == INFRASTRUCTURE_GROUP && to.kind == "Metal3MachineTemplate")
+        };
+        let any = machines.items.iter().any(here) || groups.items.iter().any(made_here);
+        anyhow::Ok(any.then_some((machines, groups)))
     };
-    if !machines.items.iter().any(here) && !groups.items.iter().any(made_here) {
-        return Ok(None);
-    }
-    around(&reader, namespace, machines, groups, command).await.map(Some)
+    // Claims and hosts are read beside the machines, and no further once it is known that nothing here stands on them.
+    let (mut there, mut around) = (Box::pin(there), Box::pin(around(reader, namespace, Hardware::WhenSought, command)));
+    let (there, around) = tokio::select! {
+        found = &mut there => match found? {
+            Some(found) => (found, around.await?),
+            None => return Ok(None),
+        },
+        found = &mut around => {
+            let Some(there) = there.await? else { return Ok(None) };
+            (there, found?)
+        }
+    };
+    Ok(Some(assembled(namespace, there.0, there.1, around)))
 }
 
 /// Reads all machines of all namespaces that may be read, without what stands around their claims.
@@ -81,33 +97,41 @@ pub async fn every_metal(reader: &Reader<'_>) -> anyhow::Result<Metal> {
         unseen.extend(read.unseen.filter(|(extent, _)| *extent != Extent::Absent).map(|(_, why)| why));
         read.items
     }
+    let (machines, owners, groups) =
+        tokio::try_join!(Box::pin(reader.read()), Box::pin(reader.read()), Box::pin(reader.read()))?;
     let mut unseen = Vec::new();
-    let machines: Vec<raw::Metal3Machine> = all(reader.read().await?, &mut unseen);
+    let machines: Vec<raw::Metal3Machine> = all(machines, &mut unseen);
     let machines = machines.into_iter().filter_map(|raw| believe(raw, &mut unseen)).collect();
-    let owners = all(reader.read().await?, &mut unseen);
-    let groups = all(reader.read().await?, &mut unseen);
+    let (owners, groups) = (all(owners, &mut unseen), all(groups, &mut unseen));
     Ok(Metal { machines, owners, groups, claims: None, unseen })
 }
 
+/// The Machines of a namespace, and the claims with everything that decides about them.
 async fn around(
     reader: &Reader<'_>,
     namespace: &str,
+    hardware: Hardware,
+    command: &str,
+) -> anyhow::Result<(Read<Machine>, Option<Lists>)> {
+    let which = Which::In(namespace);
+    tokio::try_join!(Box::pin(reader.read_here()), Box::pin(claims_around(reader, &which, hardware, command)),)
+}
+
+fn assembled(
+    namespace: &str,
     machines: Read<raw::Metal3Machine>,
     groups: Read<MachineDeployment>,
-    command: &str,
-) -> anyhow::Result<Metal> {
+    (owners, claims): (Read<Machine>, Option<Lists>),
+) -> Metal {
     let mut unseen = Vec::new();
     let machines = keep(machines, namespace, &mut unseen);
     let machines = machines.into_iter().filter_map(|raw| believe(raw, &mut unseen)).collect();
-    let which = Which::In(namespace);
-    let (owners, claims) =
-        tokio::try_join!(Box::pin(reader.read()), Box::pin(claims_around(reader.client, &which, command)))?;
     let owners = keep(owners, namespace, &mut unseen);
     let groups = keep(groups, namespace, &mut unseen);
     if claims.is_none() {
         unseen.push("the server does not know HostClaims (metal3.io), so no machine can have one".to_owned());
     }
-    Ok(Metal { machines, owners, groups, claims, unseen })
+    Metal { machines, owners, groups, claims, unseen }
 }
 
 /// A machine whose parts can be read; of any other only that is told.
@@ -125,10 +149,7 @@ fn believe(raw: raw::Metal3Machine, unseen: &mut Vec<String>) -> Option<Metal3Ma
 }
 
 /// What was read in this namespace; whoever asks about it misses nothing of others.
-fn keep<K>(read: Read<K>, namespace: &str, unseen: &mut Vec<String>) -> Vec<K>
-where
-    K: View + Clone + DeserializeOwned + std::fmt::Debug,
-{
+fn keep<K: Shown>(read: Read<K>, namespace: &str, unseen: &mut Vec<String>) -> Vec<K> {
     unseen.extend(read.unseen.filter(|(extent, _)| *extent == Extent::All).map(|(_, why)| why));
     read.items.into_iter().filter(|item| ObjectKey::of(item).namespace() == Some(namespace)).collect()
 }

@@ -6,14 +6,13 @@ use ::hosts::config::Config;
 use api::key::ObjectKey;
 use api::raw::AWSMachine;
 use kit::explain::{Extent, Unseen};
-use kit::kinds::Kinds;
 use kube::{Client, ResourceExt as _};
 
 use super::UiOptions;
 use super::fleet::{Dedicated, Said, Seen};
 use crate::explain::{Told, aws_machine_tree, closed};
 use crate::groups;
-use crate::look::{self, Read, Reader, Which};
+use crate::look::{self, Hardware, Read, Reader, Which};
 
 /// Label of a machine: the MachineDeployment it belongs to.
 const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
@@ -42,12 +41,12 @@ impl Gaps {
 /// When the server does not answer.
 pub async fn see(client: &Client, options: &UiOptions) -> anyhow::Result<Seen> {
     let only = options.place.namespace.as_deref();
-    let reader = Reader { client, kinds: Kinds::new(client.clone()), namespace: only };
+    let reader = Reader::new(client, only);
     let mut gaps = Gaps::default();
     let (_, addresses) = Box::pin(look::addresses(&reader)).await?;
     gaps.parts(&addresses.unseen);
     let which = only.map_or(Which::All, Which::In);
-    let claims = Box::pin(look::claims_around(client, &which, "ui")).await?;
+    let claims = Box::pin(look::claims_around(&reader, &which, Hardware::AtOnce, "ui")).await?;
     match &claims {
         Some(claims) => gaps.parts(&claims.unseen),
         None => gaps.note(Extent::Absent, "the server does not know HostClaim (metal3.io), so there is none"),
@@ -58,7 +57,7 @@ pub async fn see(client: &Client, options: &UiOptions) -> anyhow::Result<Seen> {
     let (anywhere, unseen) = Box::pin(look::every_cluster(&reader)).await?;
     gaps.unseen.extend(unseen);
     let (groups, unseen) =
-        Box::pin(groups::rows(client, only, &options.groups, &options.operator.watch_filter)).await?;
+        Box::pin(groups::rows(&reader, only, &options.groups, &options.operator.watch_filter)).await?;
     gaps.unseen.extend(unseen);
     let Gaps { unseen, absent } = gaps;
     Ok(Seen { addresses, claims, metal, dedicated, anywhere, groups, unseen, absent })

@@ -20,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::explain::{Candidate, Explanation, Fact, Level, Need, Next, Node, Object};
 
 use crate::facts::{ClaimFacts, HostFacts};
-use crate::standing::{Found, Standing, names_claim, standing};
+use crate::standing::{Found, Standing, standing};
 use crate::status::{ASSOCIATED, AUTHORIZED, PROVISIONED, SYNCHRONIZED, unbound_reason};
 use crate::yard::{Unbound, Unfit};
 pub use sight::{Lists, Part, Sight, Unseen};
@@ -93,8 +93,9 @@ fn place(sight: &mut Sight, key: &ObjectKey, claim: &ClaimFacts, now: Timestamp)
         let made = claim.status.resource_id.clone().filter(|made| !made.is_empty()).map(Place::Made);
         return named.map(|host| Place::At(host, None)).or(made).unwrap_or(Place::Told);
     }
-    let found = sight.hosts.iter().filter(|(_, host)| host.consumer.as_ref().is_some_and(|c| names_claim(c, key)));
-    let found: Vec<Found> = found.map(|(host, facts)| Found { key: host.clone(), facts: Arc::clone(facts) }).collect();
+    let named_by = sight.consumed.get(key).into_iter().flatten();
+    let found = |host: &ObjectKey| Some(Found { key: host.clone(), facts: Arc::clone(sight.hosts.get(host)?) });
+    let found: Vec<Found> = named_by.filter_map(found).collect();
     match (standing(key, claim, &found), named) {
         (Standing::Bound { host, .. }, _) => return Place::At(host.key.clone(), Some(Arc::clone(&host.facts))),
         (Standing::Lost { deployed: true }, Some(host)) => return Place::Lost(host),

@@ -4,12 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::key::ObjectKey;
+use api::own::BAREMETAL;
 use api::raw::{HostClaim, HostClaimQuota, HostDeployPolicy};
 use api::views::{BareMetalHost, Cluster, HardwareData, Namespace};
 use jiff::Timestamp;
 use kit::feed::Project;
+use serde_json::Value;
 
-use crate::facts::{ClaimFacts, Hardware, HardwareFacts, HostFacts, PolicyFacts, QuotaFacts, Spaces};
+use crate::facts::{
+    ClaimFacts, Consumer, Hardware, HardwareFacts, HostFacts, KeptClaim, PolicyFacts, QuotaFacts, Spaces,
+};
 use crate::yard::{Settings, Yard};
 
 /// A kind that the judgement rests on.
@@ -58,11 +62,34 @@ pub struct Lists {
     pub unseen: Vec<Unseen>,
 }
 
+impl Lists {
+    /// Whether one of the claims that are looked at may be without its host, so that hosts are judged for it. What inspection
+    /// found in hosts decides about nothing else.
+    #[must_use]
+    pub fn seeks(&self, looked_at: impl Fn(&ObjectKey) -> bool) -> bool {
+        let mut held: BTreeMap<ObjectKey, Vec<Consumer>> = BTreeMap::new();
+        for consumer in self.hosts.iter().filter_map(|host| host.spec.consumer_ref.clone()).map(Consumer::of) {
+            if let Some(claim) = consumer.claim() {
+                held.entry(claim).or_default().push(consumer);
+            }
+        }
+        let seeks = |claim: &HostClaim| {
+            let (key, uid) = (ObjectKey::of(claim), claim.metadata.uid.as_deref().unwrap_or_default());
+            let other = claim.spec.get("kind").and_then(Value::as_str).is_some_and(|kind| kind != BAREMETAL);
+            let has = || held.get(&key).is_some_and(|all| all.iter().any(|consumer| consumer.means(uid)));
+            looked_at(&key) && !other && !has()
+        };
+        self.claims.iter().any(seeks)
+    }
+}
+
 /// The world as one person saw it once.
 #[derive(Debug)]
 pub struct Sight {
     pub(super) claims: BTreeMap<ObjectKey, Arc<ClaimFacts>>,
     pub(super) hosts: BTreeMap<ObjectKey, Arc<HostFacts>>,
+    /// By claim: the hosts whose reference names it, in their order.
+    pub(super) consumed: BTreeMap<ObjectKey, Vec<ObjectKey>>,
     pub(super) hardware: BTreeMap<ObjectKey, Arc<HardwareFacts>>,
     pub(super) policies: BTreeMap<ObjectKey, Arc<PolicyFacts>>,
     paused: BTreeSet<ObjectKey>,
@@ -77,12 +104,18 @@ impl Sight {
         let mut sight = Self {
             claims: keyed(lists.claims, ClaimFacts::of),
             hosts: keyed(lists.hosts, HostFacts::of),
+            consumed: BTreeMap::new(),
             hardware: keyed(lists.hardware, Hardware::slim),
             policies: keyed(lists.policies, PolicyFacts::of),
             paused: lists.clusters.iter().filter(|cluster| cluster.is_paused()).map(ObjectKey::of).collect(),
             yard: Yard::new(settings),
             unseen: lists.unseen,
         };
+        for (key, host) in &sight.hosts {
+            if let Some(claim) = host.consumer.as_ref().and_then(Consumer::claim) {
+                sight.consumed.entry(claim).or_default().push(key.clone());
+            }
+        }
         let yard = &mut sight.yard;
         for (key, space) in keyed(lists.namespaces, Spaces::slim) {
             yard.space(key.name(), Some(space), now);
@@ -100,7 +133,7 @@ impl Sight {
             yard.host(key, Some(Arc::clone(host)), now);
         }
         for (key, claim) in &sight.claims {
-            yard.claim(key, Some(Arc::clone(claim)), now);
+            yard.claim(key, Some(Arc::new(KeptClaim::of(claim))), now);
             let cluster = claim.cluster.as_deref().map(|name| beside(key, name));
             yard.rest(key, cluster.is_some_and(|cluster| sight.paused.contains(&cluster)), now);
         }
@@ -136,4 +169,38 @@ fn keyed<K: kube::Resource<DynamicType = ()>, S>(
     slim: impl Fn(K) -> S,
 ) -> BTreeMap<ObjectKey, Arc<S>> {
     objects.into_iter().map(|object| (ObjectKey::of(&object), Arc::new(slim(object)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn lists(kind: &str, consumer: &Value) -> Lists {
+        let claim = json!({"metadata": {"namespace": "team", "name": "web", "uid": "u"}, "spec": {"kind": kind}});
+        let host = json!({"metadata": {"namespace": "yard", "name": "h"}, "spec": {"consumerRef": consumer}});
+        let (claim, host) = (serde_json::from_value(claim).unwrap(), serde_json::from_value(host).unwrap());
+        Lists { claims: vec![claim], hosts: vec![host], ..Lists::default() }
+    }
+
+    fn consumer(kind: &str, name: &str, uid: &str) -> Value {
+        json!({"apiVersion": "metal3.io/v1alpha1", "kind": kind, "namespace": "team", "name": name, "uid": uid})
+    }
+
+    #[test]
+    fn a_claim_seeks_a_host_until_one_names_just_this_claim() {
+        for (host, seeks) in [
+            (consumer("HostClaim", "web", "u"), false),
+            (consumer("HostClaim", "web", ""), false),
+            (consumer("HostClaim", "web", "another"), true),
+            (consumer("HostClaim", "other", "u"), true),
+            (consumer("Metal3Machine", "web", "u"), true),
+            (Value::Null, true),
+        ] {
+            assert_eq!(lists("baremetal", &host).seeks(|_| true), seeks, "{host}");
+        }
+        assert!(!lists("cloudstack-vm", &Value::Null).seeks(|_| true), "what is made needs no host of ours");
+        assert!(!lists("baremetal", &Value::Null).seeks(|_| false), "nobody looks at it");
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use api::key::ObjectKey;
 use api::meta::ObjectMeta;
 use api::names::claims::{
     BAREMETAL_FINALIZER, BLOCK_MOVE_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION, DETACHED_ANNOTATION, REBOOT_ANNOTATION,
@@ -14,7 +13,7 @@ use api::own::{BAREMETAL, HostClaimSpec, HostClaimStatus, HostMetadata};
 use api::raw::HostClaim;
 use claim_kind::held::Held;
 use jiff::Timestamp;
-use kit::feed::Project;
+use serde::{Deserialize, Serialize};
 
 use super::Texts;
 use crate::labels::Selector;
@@ -23,16 +22,19 @@ use crate::names::fingerprint;
 /// HostClaims, with indexes of the Secrets they name, of their clusters and of their uids.
 pub struct Claims;
 
-/// A HostClaim, as decisions use it.
-#[derive(Clone, Debug, PartialEq)]
+/// A HostClaim, as decisions use it. What is skipped is kept beside its shorthand, or found again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimFacts {
     /// The server's unique id of the object.
+    #[serde(skip)]
     pub uid: Box<str>,
     /// The generation of its spec.
     pub generation: i64,
     /// When it was made.
+    #[serde(skip)]
     pub created: Timestamp,
     /// Whether it is being deleted.
+    #[serde(skip)]
     pub deleting: bool,
     /// Since when it is being deleted.
     pub deleted_at: Option<Timestamp>,
@@ -46,10 +48,12 @@ pub struct ClaimFacts {
     /// Whether it has more labels or annotations than are kept, so that nobody knows which keys are the tenant's own.
     pub crowded: bool,
     /// The cluster it belongs to, by its label.
+    #[serde(skip)]
     pub cluster: Option<Box<str>>,
     /// Its spec; the default when it cannot be read.
     pub spec: HostClaimSpec,
     /// The labels of the hosts it wants; nothing can be chosen by one that cannot be used.
+    #[serde(skip, default = "anything")]
     pub selector: Result<Selector, Box<str>>,
     /// Its status as stored.
     pub status: HostClaimStatus,
@@ -74,10 +78,7 @@ impl ClaimFacts {
                 (HostClaimSpec { kind, ..plain }, Some(problem))
             }
         };
-        let selector = Selector::read(&spec.host_selector).map_err(|faults| {
-            let faults: Vec<String> = faults.iter().map(|fault| format!("spec.hostSelector.{fault}")).collect();
-            faults.join("; ").into()
-        });
+        let selector = selector(&spec);
         let managers = managers(&metadata);
         let (labels, more_labels) = some(metadata.labels, |key| key == CLUSTER_NAME_LABEL);
         let (annotations, more_annotations) = some(metadata.annotations, speaks);
@@ -142,6 +143,18 @@ impl ClaimFacts {
     }
 }
 
+fn anything() -> Result<Selector, Box<str>> {
+    Ok(Selector::default())
+}
+
+/// The labels of the hosts that a spec asks for, or what is wrong with them.
+pub(super) fn selector(spec: &HostClaimSpec) -> Result<Selector, Box<str>> {
+    Selector::read(&spec.host_selector).map_err(|faults| {
+        let faults: Vec<String> = faults.iter().map(|fault| format!("spec.hostSelector.{fault}")).collect();
+        faults.join("; ").into()
+    })
+}
+
 /// So many labels and so many annotations of a claim are kept that only its tenant knows the meaning of.
 const FOREIGN: usize = HostMetadata::LABELS;
 /// The longest value that is kept of an annotation that matters; none that makes sense is longer.
@@ -182,23 +195,4 @@ fn managers(metadata: &ObjectMeta) -> Box<[Box<str>]> {
     managers.sort();
     managers.dedup();
     managers.into()
-}
-
-impl Project for Claims {
-    type Source = HostClaim;
-    type Slim = ClaimFacts;
-    const INDEXES: &'static [&'static str] = &["secret", "cluster", "uid"];
-
-    fn slim(source: HostClaim) -> ClaimFacts {
-        ClaimFacts::of(source)
-    }
-
-    fn keys(index: usize, key: &ObjectKey, claim: &ClaimFacts) -> Vec<Box<str>> {
-        let beside = |name: &str| ObjectKey::namespaced(key.namespace().unwrap_or_default(), name).to_string().into();
-        match index {
-            0 => claim.secrets().map(beside).collect(),
-            1 => claim.cluster.iter().map(|cluster| beside(cluster)).collect(),
-            _ => vec![claim.uid.clone()],
-        }
-    }
 }

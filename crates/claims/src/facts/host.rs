@@ -226,7 +226,7 @@ impl HostFacts {
 }
 
 impl Consumer {
-    fn of(consumer: HostConsumer) -> Self {
+    pub(crate) fn of(consumer: HostConsumer) -> Self {
         Self {
             group: consumer.group.into(),
             kind: consumer.kind.into(),

@@ -23,7 +23,7 @@ use super::catalogue;
 use crate::config::{Config, OrphanAction};
 use crate::copies::{self, Copies};
 use crate::decide::RELEASE_CHECK;
-use crate::facts::{ClaimFacts, HardwareFacts, HostFacts, World};
+use crate::facts::{HardwareFacts, HostFacts, World};
 use crate::hand::{self, Edit, Hand, Touched};
 use crate::mirror;
 use crate::moving;
@@ -530,8 +530,7 @@ pub(super) fn wake(world: &World, work: &Arc<Work<ObjectKey>>, memory: Arc<Mutex
     });
     let (queue, hosts) = (Arc::clone(work), world.hosts.clone());
     world.claims.observe(move |delta| {
-        let moved = |claim: &Arc<ClaimFacts>| claim.annotation(names::DELETE_FOR_MOVE_ANNOTATION).is_some();
-        if let Some(claim) = [&delta.old, &delta.new].into_iter().flatten().find(|&claim| moved(claim)) {
+        if let Some(claim) = [&delta.old, &delta.new].into_iter().flatten().find(|claim| claim.moved) {
             let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
             // More than any move has; forgetting makes a host an orphan that is reported, and not before its time.
             if memory.moved.len() >= MOVED {

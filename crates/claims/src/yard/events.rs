@@ -12,7 +12,7 @@ use super::fit::ailment;
 use super::hosts::{Host, is_reservation, tenant};
 use super::queue::Signature;
 use super::{Claim, State, Tenant, Timer, Yard, times};
-use crate::facts::{ClaimFacts, Consumer, HardwareFacts, HostFacts, PolicyFacts, QuotaFacts, SpaceFacts};
+use crate::facts::{Consumer, HardwareFacts, HostFacts, KeptClaim, PolicyFacts, QuotaFacts, SpaceFacts};
 
 /// So many texts are found anew at once.
 const TEXTS: usize = 16;
@@ -89,8 +89,8 @@ impl Yard {
     }
 
     /// A claim changed, appeared or is gone. Returns the claims to look at, the claim itself where it got a host.
-    pub fn claim(&mut self, key: &ObjectKey, facts: Option<Arc<ClaimFacts>>, now: Timestamp) -> Vec<ObjectKey> {
-        let shown = facts.as_ref().and_then(|facts| facts.held_elsewhere());
+    pub fn claim(&mut self, key: &ObjectKey, facts: Option<Arc<KeptClaim>>, now: Timestamp) -> Vec<ObjectKey> {
+        let shown = facts.as_ref().and_then(|facts| facts.held.as_deref().cloned());
         if shown.is_some() || facts.is_none() {
             self.announced.remove(key);
         }
@@ -196,9 +196,8 @@ impl Yard {
         }
         self.rebind(&tenants, now);
         // What was decided before the start stands, before anything new is decided.
-        let (decided, undecided): (Vec<_>, Vec<_>) = claims
-            .into_iter()
-            .partition(|key| self.claims.get(key).is_some_and(|claim| claim.facts.status.selected_host.is_some()));
+        let (decided, undecided): (Vec<_>, Vec<_>) =
+            claims.into_iter().partition(|key| self.claims.get(key).is_some_and(|claim| claim.facts.intent.is_some()));
         for key in decided.iter().chain(&undecided) {
             self.replace(key, now);
         }
@@ -290,7 +289,7 @@ impl Yard {
             Some(held) => drop(self.announced.insert(key.clone(), held)),
             None => drop(self.announced.remove(key)),
         }
-        let shown = self.claims.get(key).and_then(|claim| claim.facts.held_elsewhere());
+        let shown = self.claims.get(key).and_then(|claim| claim.facts.held.as_deref().cloned());
         let held = shown.or_else(|| self.announced.get(key).cloned());
         self.elsewhere(key, held);
     }
@@ -337,9 +336,8 @@ impl Yard {
         if !self.open {
             return;
         }
-        let intent = self.claims.get(key).and_then(|entry| entry.facts.status.selected_host.as_ref());
-        let intent =
-            intent.map(|host| (ObjectKey::namespaced(host.namespace.as_str(), host.name.as_str()), host.uid.clone()));
+        let intent = self.claims.get(key).and_then(|entry| entry.facts.intent.as_deref());
+        let intent = intent.map(|host| (host.key(), host.uid.clone()));
         if let Some((host, uid)) = intent
             && promised.as_ref() != Some(&host)
             && self.hosts.get(&host).is_some_and(|known| *known.facts.uid == *uid)
@@ -389,7 +387,7 @@ impl Yard {
         let tenant = key.namespace().unwrap_or_default();
         let bound = self.tenants.get(tenant).and_then(|known| self.holdings.priority_bound(&known.quotas));
         let Some(entry) = self.claims.get(key) else { return };
-        let priority = entry.facts.spec.priority.min(bound.unwrap_or(i32::MAX));
+        let priority = entry.facts.priority.min(bound.unwrap_or(i32::MAX));
         if let State::Waiting(known) = &entry.state
             && **known == wish
             && entry.priority == priority
@@ -506,7 +504,7 @@ impl Yard {
             let claims: Vec<ObjectKey> = known.claims.iter().map(|key| (**key).clone()).collect();
             for key in claims {
                 let moves = self.claims.get(&key).is_some_and(|claim| {
-                    let priority = claim.facts.spec.priority.min(bound.unwrap_or(i32::MAX));
+                    let priority = claim.facts.priority.min(bound.unwrap_or(i32::MAX));
                     matches!(claim.state, State::Waiting(_)) && claim.priority != priority
                 });
                 if moves {

@@ -88,7 +88,7 @@ impl Yard {
     /// Why a claim has no host. Claims that want the same show the same, which stands for a while whatever changes.
     pub fn unbound(&mut self, claim: &ObjectKey, now: Timestamp) -> Unbound {
         let entry = self.claims.get(claim);
-        if let Some(fault) = entry.and_then(|entry| entry.facts.selector.as_ref().err()) {
+        if let Some(fault) = entry.and_then(|entry| entry.facts.wish.as_ref().err()) {
             let text = fault.to_string();
             return Unbound { why: Why::InvalidSelector, text, total: 0, reasons: Vec::new(), observed_at: now };
         }

@@ -26,11 +26,10 @@ use std::time::Duration;
 
 use api::key::ObjectKey;
 use api::names::claims::AVOID_PREFIX;
-use api::own::BAREMETAL;
 use claim_kind::held::Held;
 use jiff::Timestamp;
 
-use crate::facts::{ClaimFacts, HostFacts};
+use crate::facts::{HostFacts, KeptClaim};
 use crate::names::reuse_value;
 use explain::Texts;
 pub use explain::{Unbound, Why};
@@ -142,7 +141,7 @@ enum State {
 #[derive(Debug)]
 struct Claim {
     key: Arc<ObjectKey>,
-    facts: Arc<ClaimFacts>,
+    facts: Arc<KeptClaim>,
     state: State,
     /// The priority it waits with.
     priority: i32,
@@ -169,16 +168,9 @@ impl Claim {
         Waiter { created: self.facts.created, uid: self.facts.uid.clone(), key: Arc::clone(&self.key) }
     }
 
-    /// Whether it wants a host. One whose status names a host had one: what became of it is settled first.
+    /// Whether it wants a host.
     fn wants(&self) -> bool {
-        let facts = &self.facts;
-        facts.spec.kind == BAREMETAL
-            && facts.problem.is_none()
-            && facts.selector.is_ok()
-            && !facts.deleting
-            && !facts.is_paused()
-            && !self.resting
-            && facts.status.bare_metal_host.is_none()
+        self.facts.asks && !self.resting
     }
 }
 
@@ -404,16 +396,14 @@ impl Yard {
     fn wish(&self, claim: &ObjectKey) -> Option<Signature> {
         let facts = &self.claims.get(claim)?.facts;
         let tenant = claim.namespace().unwrap_or_default();
-        let spec = &facts.spec;
-        let text = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Into::into);
-        let domain: Option<Box<str>> = text(&spec.failure_domain);
+        let wish = facts.wish.as_ref().ok()?;
         Some(Signature {
             admitted: Arc::clone(&self.tenants.get(tenant)?.admitted),
-            selector: facts.selector.as_ref().ok()?.clone(),
-            in_namespace: text(&spec.host_selector.in_namespace),
-            required: domain.is_some() && spec.failure_domain_mode == api::own::FailureDomainMode::Required,
-            domain,
-            group: spec.node_reuse.as_deref().filter(|g| !g.is_empty()).map(|g| reuse_value(tenant, g).into()),
+            selector: wish.selector.clone(),
+            in_namespace: wish.in_namespace.clone(),
+            required: wish.required,
+            domain: wish.domain.clone(),
+            group: wish.group.as_deref().map(|group| reuse_value(tenant, group).into()),
         })
     }
 

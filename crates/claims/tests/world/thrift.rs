@@ -222,3 +222,63 @@ async fn nobody_waits_for_a_host_until_people_have_been_told_of_it() {
         .await;
     }
 }
+
+/// What the room asks of the server while a host goes from one claim to the next, which waits for it: what it writes, what it
+/// reads, and how many events it tells.
+async fn handed_over(powered_on: bool) -> (Vec<String>, BTreeMap<String, usize>, usize) {
+    let site = Site::new(|server| {
+        hosts(server, &["h1"]);
+        policy(server, &json!({}));
+        // Power takes its time, so that nobody but the room writes to the host in between.
+        let slow = json!({"delayMs": {"power": 2000}}).to_string();
+        edit(server, HOSTS, INFRA, "h1", &json!({"metadata": {"annotations": {"berth.dev/sim": slow}}}));
+    });
+    site.until("the room watches", |server| server.open_watches() > 7).await;
+    let asked = |tenant: &str| {
+        let mut claim = admitted(tenant, "c");
+        claim["spec"]["poweredOn"] = json!(powered_on);
+        claim
+    };
+    site.server.put(asked("red")).unwrap();
+    site.until_ready("red", "c").await;
+    site.server.put(asked("blue")).unwrap();
+    site.rest().await;
+    let told = |server: &Server| {
+        let log = server.log();
+        log.iter().filter(|entry| entry.method != "GET" && entry.resource == "events.events.k8s.io").count()
+    };
+    let (writes, reads, events) = (written(&site.server).len(), read(&site.server), told(&site.server));
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    site.until_gone("red", "c").await;
+    site.until_condition("blue", "c", "Associated", "True/BareMetalHostAssociated").await;
+    site.rest().await;
+    let made = plain(&written(&site.server)).split_off(writes);
+    let mut after = read(&site.server);
+    for (resource, count) in reads {
+        *after.entry(resource).or_default() -= count;
+    }
+    after.retain(|_, count| *count > 0);
+    (made, after, told(&site.server) - events)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_changes_hands_costs_five_writes_and_one_look_for_secrets() {
+    // Whether it has to be switched off on the way does not matter: the write that lets it go says that as well.
+    for powered_on in [false, true] {
+        let (mut writes, reads, events) = handed_over(powered_on).await;
+        writes.sort();
+        assert_eq!(
+            writes,
+            [
+                "PATCH blue/hostclaims/c/status",
+                "PATCH blue/hostclaims/c/status",
+                "PATCH infra/baremetalhosts/h1",
+                "PATCH infra/baremetalhosts/h1",
+                "PATCH red/hostclaims/c",
+            ],
+            "the host is let go, and the claim with it; the next one says what it intends, has the host and tells of it"
+        );
+        assert_eq!(reads, BTreeMap::from([(SECRETS.to_owned(), 1)]), "no copy of a secret stays behind unseen");
+        assert!(events <= 5, "{events} events");
+    }
+}

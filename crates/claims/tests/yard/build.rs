@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::key::ObjectKey;
-use claims::facts::{ClaimFacts, HostFacts, PolicyFacts, QuotaFacts, SpaceFacts};
+use claims::facts::{ClaimFacts, HostFacts, KeptClaim, PolicyFacts, QuotaFacts, SpaceFacts};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -57,14 +57,14 @@ pub fn consumer(claim: &str) -> Value {
 }
 
 /// A claim made `created` seconds after the fixed time, with changes of its spec.
-pub fn claim(name: &str, created: i64, spec: Value) -> Arc<ClaimFacts> {
+pub fn claim(name: &str, created: i64, spec: Value) -> Arc<KeptClaim> {
     let mut full = json!({"poweredOn": true});
     merge(&mut full, spec);
     object_claim(name, created, json!({"spec": full}))
 }
 
 /// A claim with changes anywhere.
-pub fn object_claim(name: &str, created: i64, changes: Value) -> Arc<ClaimFacts> {
+pub fn object_claim(name: &str, created: i64, changes: Value) -> Arc<KeptClaim> {
     let name = key(name);
     let mut object = json!({
         "metadata": {"name": name.name(), "namespace": name.namespace(), "uid": format!("uid-of-{name}"),
@@ -72,7 +72,7 @@ pub fn object_claim(name: &str, created: i64, changes: Value) -> Arc<ClaimFacts>
         "spec": {"poweredOn": true},
     });
     merge(&mut object, changes);
-    Arc::new(ClaimFacts::of(serde_json::from_value(object).unwrap()))
+    Arc::new(KeptClaim::of(&ClaimFacts::of(serde_json::from_value(object).unwrap())))
 }
 
 /// A policy.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::key::ObjectKey;
 use aws_lc_rs::digest::{SHA256, digest};
-use claims::facts::{ClaimFacts, HostFacts, PolicyFacts, QuotaFacts};
+use claims::facts::{HostFacts, KeptClaim, PolicyFacts, QuotaFacts};
 use claims::names::{avoid_annotation, reuse_value};
 use claims::yard::{DefaultAdmission, HostOrder, Settings};
 use serde_json::json;
@@ -129,7 +129,7 @@ impl Host {
 }
 
 impl Claim {
-    pub fn facts(&self, key: &ObjectKey) -> Arc<ClaimFacts> {
+    pub fn facts(&self, key: &ObjectKey) -> Arc<KeptClaim> {
         let mut spec = json!({"priority": self.priority, "hostSelector": {}});
         if let Some(pool) = self.pool {
             let operator = if self.other_pool { "!=" } else { "=" };

@@ -10,6 +10,7 @@ use api::reasons::hosts::Reason;
 use api::status::find;
 use aws::cloud::Cloud;
 use kit::fault::{self, Side};
+use kit::queue::Priority;
 use kit::room::{Flow, Room};
 use kit::write::Target;
 
@@ -44,6 +45,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         };
         self.memories.went_well(&s.key, Doing::Release);
         let (now, mut next) = (s.now, s.after(CONFIRM));
+        let mut left = false;
         for host in hosts {
             let refusal = match judged.verdict(host) {
                 Some(Ok(())) => {
@@ -71,11 +73,14 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
                 },
             };
             next = next.min(refusal.until);
+            left |= refusal.class.is_some();
             if let (Some(class), Some(Err(error))) = (refusal.class, judged.verdict(host)) {
                 self.tell_apart(s, class, &error.code, &refusal.message).await;
             }
             self.memories.change(&s.key, |memory| drop(memory.refusals.insert(host.clone(), refusal)));
         }
+        // What is given back only has to be seen to be.
+        self.hurry.note(&s.key, if left { Priority::Urgent } else { Priority::Background });
         Ok(Flow::Wait(Some(next)))
     }
 
@@ -90,7 +95,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         if self.memories.is_new(&s.key, &format!("release {code}"))
             && before.is_some_and(|c| c.reason == failed.as_str())
         {
-            self.events.say(&s.target, true, Reason::FailedReleaseHost.as_str(), message).await;
+            self.tell(&s.target, true, Reason::FailedReleaseHost.as_str(), message).await;
         }
     }
 

@@ -276,18 +276,12 @@ impl Asker for ByClaim {
 /// Whether the next pass follows at once, and has more to tell.
 fn is_on_its_way(s: &Snapshot, thought: &Thought) -> bool {
     let goes_on = |step: &Step| match step {
-        Step::Secure { .. }
-        | Step::Record { .. }
-        | Step::Allocate { .. }
-        | Step::RecordLaunch { .. }
-        | Step::Launch { .. }
-        | Step::Publish { .. }
-        | Step::Reboot { .. } => true,
+        Step::Reboot { .. } => true,
         // What could not be applied is not noted, for as long as it cannot be.
         Step::Note { .. } => s.mishap.is_none(),
         _ => false,
     };
-    thought.steps.iter().any(goes_on)
+    thought.goes_on() || thought.steps.iter().any(goes_on)
 }
 
 /// The hosts that a claim counts on: those of an allocation that is not over.

@@ -38,6 +38,7 @@ use claim_kind::table::Table;
 use kit::events::Events;
 use kit::manager::{self, Manager};
 use kit::room::Driver;
+use kit::teller::Teller;
 use kit::write::Writer;
 
 pub use asker::{ByClaim, Feeds};
@@ -104,8 +105,8 @@ pub fn mount<C: Cloud>(
         clock: machines.clock.clone(),
         metrics: machines.metrics.clone(),
     };
-    let driver = Driver::new(manager, Keeper::asked_by(asker, parts));
-    wake::claims(&feeds, &world, driver.work());
+    let driver = Driver::new(manager, Keeper::asked_by(asker, parts).telling(Teller::start(manager, name)));
+    wake::claims(&feeds, &world, driver.work(), &driver.room().hurry);
     wake::table(&seat, announced, &feeds, driver.work());
     heartbeat::mount(manager, profile(), || true)?;
     let (ready, around) = (feeds.clone(), world);

@@ -3,18 +3,21 @@
 use std::sync::{Arc, PoisonError};
 
 use api::key::ObjectKey;
+use api::names::hosts::INSTANCE_ANNOTATION;
 use claim_kind::held::Held;
 use claim_kind::table::Seat;
 use kit::queue::{Priority, Work};
 
 use super::asker::{Announced, Feeds};
 use crate::facts::World;
+use crate::first;
+use crate::memory::Hurry;
 
 type Queue = Arc<Work<ObjectKey>>;
 
 /// Wakes claims when they change, or anything they depend on does. A status that only we write wakes nobody.
-pub(super) fn claims(feeds: &Feeds, world: &World, work: &Queue) {
-    let (all, queue) = (feeds.clone(), Arc::clone(work));
+pub(super) fn claims(feeds: &Feeds, world: &World, work: &Queue, hurry: &Arc<Hurry>) {
+    let (all, queue, hurried) = (feeds.clone(), Arc::clone(work), Arc::clone(hurry));
     feeds.claims.observe(move |delta| {
         let old = delta.old.as_ref().and_then(|old| old.as_ref().as_ref());
         let new = delta.new.as_ref().and_then(|new| new.as_ref().as_ref());
@@ -25,17 +28,21 @@ pub(super) fn claims(feeds: &Feeds, world: &World, work: &Queue) {
         let same =
             matches!((old, new), (Some(old), Some(new)) if !Arc::ptr_eq(old, new) && old.same_but_for_status(new));
         if !same {
-            queue.add_now(delta.key.clone(), Priority::Urgent);
+            let stored = new.map_or(Priority::Background, |claim| {
+                first::stored(&claim.journal, claim.annotations.contains_key(INSTANCE_ANNOTATION))
+            });
+            queue.add_now(delta.key.clone(), hurried.of(&delta.key).min(stored));
         }
         if new.is_none() {
             // Its room under a quota may be another's now.
             wake(&all, &queue);
         }
     });
-    let (all, queue) = (feeds.clone(), Arc::clone(work));
+    let (all, queue, hurried) = (feeds.clone(), Arc::clone(work), Arc::clone(hurry));
     world.clusters.observe(move |delta| {
         for (key, _) in all.claims.by("cluster", &delta.key.to_string()) {
-            queue.add_now(key, Priority::Urgent);
+            let priority = hurried.of(&key);
+            queue.add_now(key, priority);
         }
     });
     let (all, queue) = (feeds.clone(), Arc::clone(work));

@@ -22,9 +22,10 @@ fn deleting(message: impl Into<String>) -> Thought {
     Thought::default().instance(Says::no(Reason::Deleting, message))
 }
 
-/// How long to wait for an instance to end: longer the longer it takes.
+/// How long to wait for an instance to end: longer the longer it takes. How long the machine had to wait before is no part
+/// of that: its hosts are paid for.
 fn ending(s: &Snapshot) -> Duration {
-    let began = s.machine.deleted_at.unwrap_or(s.now);
+    let began = s.ended_at.or(s.machine.deleted_at).unwrap_or(s.now);
     s.pause_since(began, Duration::from_secs(1), Duration::from_secs(60))
 }
 

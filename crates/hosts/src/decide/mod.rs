@@ -287,6 +287,40 @@ impl Thought {
         self
     }
 
+    /// Whether the journal is written or followed, so that the next pass comes at once and has more to tell.
+    pub(crate) fn goes_on(&self) -> bool {
+        let writes = |step: &Step| {
+            matches!(
+                step,
+                Step::Secure { .. }
+                    | Step::Record { .. }
+                    | Step::Allocate { .. }
+                    | Step::RecordLaunch { .. }
+                    | Step::Launch { .. }
+                    | Step::Publish { .. }
+            )
+        };
+        self.steps.iter().any(writes)
+    }
+
+    /// Whether it says nothing that people must hear of before the next pass.
+    pub(crate) fn is_passing(&self) -> bool {
+        let passing = [
+            Reason::InstanceProvisionStarted,
+            Reason::InstanceNotReady,
+            Reason::HostAllocationStarted,
+            Reason::HostPending,
+            Reason::Deleting,
+            Reason::Deleted,
+            Reason::WaitingForInstanceTermination,
+        ];
+        let says = [&self.instance, &self.host, &self.release, &self.groups];
+        let passes = |says: &Says| says.state == State::True || passing.contains(&says.reason);
+        // That hosts are off our hands may be the last that is ever told.
+        let last = self.release.as_ref().is_some_and(|says| says.state == State::True);
+        self.fatal.is_none() && self.invalid.is_none() && !last && says.into_iter().flatten().all(passes)
+    }
+
     /// Says what an obstacle is about, and waits as its class demands.
     pub(crate) fn stopped_by(mut self, s: &Snapshot, obstacle: &Obstacle) -> Self {
         match obstacle.about {

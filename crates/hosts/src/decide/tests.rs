@@ -1,6 +1,7 @@
 //! Every plan is safe, whatever the world looks like; and the plans that matter are the right ones.
 
 mod choosing;
+mod paid;
 mod ready;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +83,7 @@ fn snapshot() -> Snapshot {
         refusals: BTreeMap::new(),
         tries: 0,
         turn: None,
+        ended_at: None,
         announced: false,
     }
 }

@@ -5,6 +5,7 @@
 mod account;
 mod around;
 mod asked;
+mod crowd;
 mod errors;
 mod failures;
 mod foreign;

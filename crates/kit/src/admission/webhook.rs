@@ -13,8 +13,12 @@ pub enum Duty {
     Default,
     /// The same, and a new spec that nobody could complete is not stored: for what is read by others as it is stored.
     Complete,
-    /// Faults are told, when nobody changes the object any more.
+    /// Faults of the spec are told, when nobody changes the object any more.
     Check,
+    /// The same, of the spec and of annotations.
+    CheckNotes,
+    /// The same, of annotations alone.
+    Notes,
     /// The same, and a new spec that nobody could look at is not stored: for what costs money once it is, and for fields
     /// that must stay as they are, whose change nobody can see afterwards.
     Guard,
@@ -28,13 +32,20 @@ impl Duty {
         if self.is_strict() { "Fail" } else { "Ignore" }.to_owned()
     }
 
-    /// Which writes the server asks about; none means all. Who guards a kind is asked about a spec that is new: labels,
-    /// owners, finalizers and the journal in the annotations stay changeable while nobody serves the webhook, and with
-    /// them deletion and a move to another management cluster.
-    fn conditions(self) -> Option<Vec<MatchCondition>> {
-        let new = "oldObject == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec";
-        let condition = || MatchCondition { name: "the-spec-is-new".to_owned(), expression: new.to_owned() };
-        self.is_strict().then(|| vec![condition()])
+    /// Which writes the server asks about: those that are new in what is looked at. Labels, owners, finalizers and the
+    /// journal in the annotations of a guarded kind stay changeable while nobody serves the webhook, and with them
+    /// deletion and a move to another management cluster. And every question costs the server and us more than the
+    /// write itself, while controllers write metadata all the time.
+    fn conditions(self) -> Vec<MatchCondition> {
+        let spec = "!has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec";
+        let notes = "has(object.metadata.annotations) && (!has(oldObject.metadata.annotations) || \
+                     object.metadata.annotations != oldObject.metadata.annotations)";
+        let (name, new) = match self {
+            Self::Default | Self::Complete | Self::Check | Self::Guard => ("the-spec-is-new", spec.to_owned()),
+            Self::CheckNotes => ("spec-or-annotations-are-new", format!("{spec} || {notes}")),
+            Self::Notes => ("annotations-are-new", notes.to_owned()),
+        };
+        vec![MatchCondition { name: name.to_owned(), expression: format!("oldObject == null || {new}") }]
     }
 
     /// Whether a new spec is refused when nobody can be asked about it.
@@ -86,7 +97,7 @@ pub fn validating<'w>(
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(webhook, service),
         failure_policy: Some(webhook.duty.failure_policy()),
-        match_conditions: webhook.duty.conditions(),
+        match_conditions: Some(webhook.duty.conditions()),
         match_policy: Some("Equivalent".to_owned()),
         rules: Some(vec![rule(webhook)]),
         side_effects: "None".to_owned(),
@@ -107,7 +118,7 @@ pub fn mutating<'w>(
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(webhook, service),
         failure_policy: Some(webhook.duty.failure_policy()),
-        match_conditions: webhook.duty.conditions(),
+        match_conditions: Some(webhook.duty.conditions()),
         match_policy: Some("Equivalent".to_owned()),
         reinvocation_policy: Some("Never".to_owned()),
         rules: Some(vec![rule(webhook)]),
@@ -169,7 +180,21 @@ mod tests {
             (&defaults[0].failure_policy, &checks[0].failure_policy),
             (&Some("Ignore".into()), &Some("Ignore".into()))
         );
-        assert_eq!(checks[0].match_conditions, None);
+    }
+
+    #[test]
+    fn the_server_asks_only_about_what_is_new_in_what_is_looked_at() {
+        let asked = |duty: Duty| duty.conditions().remove(0).expression;
+        for duty in [Duty::Default, Duty::Complete, Duty::Check, Duty::Guard] {
+            let asked = asked(duty);
+            assert!(asked.contains("object.spec != oldObject.spec") && !asked.contains("annotations"), "{asked}");
+        }
+        let (both, notes) = (asked(Duty::CheckNotes), asked(Duty::Notes));
+        assert!(both.contains("object.spec != oldObject.spec") && both.contains("annotations !="), "{both}");
+        assert!(!notes.contains("spec") && notes.contains("annotations !="), "{notes}");
+        for asked in [both, notes] {
+            assert!(asked.starts_with("oldObject == null || "), "a new object is always asked about: {asked}");
+        }
     }
 
     #[test]

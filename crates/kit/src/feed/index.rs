@@ -1,5 +1,6 @@
 //! The index behind a feed: plain data, no I/O, so that every order of events can be tested.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +62,7 @@ impl Version {
     }
 }
 
-struct Entry<S> {
+struct Kept<S> {
     slim: Arc<S>,
     version: Version,
     /// The relist that showed this object last.
@@ -80,9 +81,47 @@ struct Wrote {
 /// So many deletions are remembered: the watch may show the end of an object before the write that ended it has been noted.
 const ENDINGS: usize = 1024;
 
+/// The objects that an index finds by one value. Most values, a uid or an owner, are those of one object, and the smallest set
+/// takes the room of eleven.
+enum Keys {
+    One(ObjectKey),
+    Many(BTreeSet<ObjectKey>),
+}
+
+impl Keys {
+    fn insert(&mut self, key: &ObjectKey) {
+        match self {
+            Self::One(only) if only == key => {}
+            Self::One(only) => *self = Self::Many(BTreeSet::from([only.clone(), key.clone()])),
+            Self::Many(keys) => {
+                keys.insert(key.clone());
+            }
+        }
+    }
+
+    /// Takes an object out; says whether none is left.
+    fn remove(&mut self, key: &ObjectKey) -> bool {
+        match self {
+            Self::One(only) => only == key,
+            Self::Many(keys) => {
+                keys.remove(key);
+                keys.is_empty()
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &ObjectKey> {
+        let (one, many) = match self {
+            Self::One(only) => (Some(only), None),
+            Self::Many(keys) => (None, Some(keys)),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+}
+
 pub(super) struct Index<P: Project> {
-    objects: HashMap<ObjectKey, Entry<P::Slim>>,
-    secondary: Vec<HashMap<Box<str>, BTreeSet<ObjectKey>>>,
+    objects: HashMap<ObjectKey, Kept<P::Slim>>,
+    secondary: Vec<HashMap<Box<str>, Keys>>,
     wrote: HashMap<ObjectKey, Wrote>,
     /// The uids of the objects whose deletion the watch has shown last.
     ended: VecDeque<Box<str>>,
@@ -165,7 +204,7 @@ impl<P: Project> Index<P> {
         let Some(entry) = self.objects.get_mut(&key) else {
             let slim = Arc::new(P::slim(source));
             self.link(&key, &slim);
-            self.objects.insert(key.clone(), Entry { slim: Arc::clone(&slim), version, epoch });
+            self.objects.insert(key.clone(), Kept { slim: Arc::clone(&slim), version, epoch });
             return vec![Delta { key, old: None, new: Some(slim) }];
         };
         entry.epoch = epoch;
@@ -226,7 +265,7 @@ impl<P: Project> Index<P> {
 
     /// Ends relist `epoch` of the objects in `namespace` (all without one): what it did not show is gone.
     pub(super) fn finish(&mut self, epoch: u32, namespace: Option<&str>) -> Vec<Delta<P::Slim>> {
-        let lost = |(key, entry): (&ObjectKey, &Entry<P::Slim>)| {
+        let lost = |(key, entry): (&ObjectKey, &Kept<P::Slim>)| {
             let ours = namespace.is_none() || key.namespace() == namespace;
             (ours && entry.epoch != epoch).then(|| (key.clone(), entry.version.clone()))
         };
@@ -237,7 +276,12 @@ impl<P: Project> Index<P> {
     fn link(&mut self, key: &ObjectKey, slim: &P::Slim) {
         for (number, index) in self.secondary.iter_mut().enumerate() {
             for value in P::keys(number, key, slim) {
-                index.entry(value).or_default().insert(key.clone());
+                match index.entry(value) {
+                    Entry::Occupied(mut keys) => keys.get_mut().insert(key),
+                    Entry::Vacant(place) => {
+                        place.insert(Keys::One(key.clone()));
+                    }
+                }
             }
         }
     }
@@ -245,11 +289,8 @@ impl<P: Project> Index<P> {
     fn unlink(&mut self, key: &ObjectKey, slim: &P::Slim) {
         for (number, index) in self.secondary.iter_mut().enumerate() {
             for value in P::keys(number, key, slim) {
-                if let Some(keys) = index.get_mut(&value) {
-                    keys.remove(key);
-                    if keys.is_empty() {
-                        index.remove(&value);
-                    }
+                if index.get_mut(&value).is_some_and(|keys| keys.remove(key)) {
+                    index.remove(&value);
                 }
             }
         }

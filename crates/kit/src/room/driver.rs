@@ -25,6 +25,7 @@ use crate::lease::Leadership;
 use crate::manager::Manager;
 use crate::queue::{Priority, Work, slot};
 use crate::telemetry::{Failure, Pass};
+use crate::teller::Crowd;
 use crate::write::Writer;
 
 /// How long reading the world may take.
@@ -81,6 +82,7 @@ pub struct Driver<R: Room> {
     writer: Writer,
     events: Events,
     leadership: Leadership,
+    crowd: Arc<Crowd>,
     passes: AtomicU64,
 }
 
@@ -117,6 +119,7 @@ impl<R: Room> Driver<R> {
             writer: Writer::new(manager.client().clone(), R::NAME),
             events: Events::new(manager.client().clone(), R::NAME, Some(manager.instance().to_owned())),
             leadership,
+            crowd: manager.common(),
             passes: AtomicU64::new(0),
             room,
             clock,
@@ -150,7 +153,7 @@ impl<R: Room> Driver<R> {
                 () = tokio::time::sleep(pause) => {}
             }
             for key in keys(&|key| slot(key, SLOTS) == turn) {
-                self.work.add_now(key, Priority::Background);
+                self.again(&key, Duration::ZERO, Priority::Background);
             }
         }
     }
@@ -169,7 +172,7 @@ impl<R: Room> Driver<R> {
             if self.leadership.leads() {
                 self.pass(&turn).await;
             } else {
-                self.work.add_after(turn.key().clone(), NOT_LEADING, Priority::Urgent);
+                self.again(&turn, NOT_LEADING, Priority::Urgent);
             }
             drop(turn);
         }
@@ -177,6 +180,7 @@ impl<R: Room> Driver<R> {
 
     /// One pass over `key`, with everything that follows from it.
     pub async fn pass(&self, key: &R::Key) -> Outcome {
+        let _joined = self.crowd.join();
         let number = self.passes.fetch_add(1, Ordering::Relaxed) + 1;
         let span = tracing::info_span!("pass", room = R::NAME, object = %key, pass = number);
         let began = self.clock.instant();
@@ -232,7 +236,7 @@ impl<R: Room> Driver<R> {
             },
             (None, Ok(wrote)) => {
                 self.backoff.reset(key);
-                self.look_again(key, acted.flow, now);
+                self.look_again(key, acted.flow);
                 match acted.flow {
                     _ if acted.changed || wrote => Outcome::Changed,
                     Flow::Wait(_) => Outcome::Waiting,
@@ -360,13 +364,13 @@ impl<R: Room> Driver<R> {
         }
         match class {
             Class::Stale => {
-                self.work.add_after(key.clone(), self.backoff.stale(key.clone()), Priority::Urgent);
+                self.again(key, self.backoff.stale(key.clone()), Priority::Urgent);
                 tracing::debug!(error = %trouble.line(), "decided on the past, looking again");
                 Outcome::Stale
             }
             Class::Transient { at_least } => {
                 let pause = self.backoff.fail(key.clone(), at_least);
-                self.work.add_after(key.clone(), pause, Priority::Background);
+                self.again(key, pause, Priority::Background);
                 self.meter.failure(R::NAME, class);
                 let next_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
                 tracing::warn!(error = %trouble.line(), next_ms, "pass failed, trying again");
@@ -381,15 +385,21 @@ impl<R: Room> Driver<R> {
         }
     }
 
-    fn look_again(&self, key: &R::Key, flow: Flow, now: Timestamp) {
+    fn look_again(&self, key: &R::Key, flow: Flow) {
         match flow {
-            Flow::Again => self.work.add_now(key.clone(), Priority::Urgent),
+            Flow::Again => self.again(key, Duration::ZERO, Priority::Urgent),
             Flow::Wait(Some(until)) => {
-                let pause = Duration::try_from(until.duration_since(now)).unwrap_or(Duration::ZERO);
-                self.work.add_after(key.clone(), pause, Priority::Background);
+                // What the pass took meanwhile is part of the wait.
+                let pause = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or(Duration::ZERO);
+                self.again(key, pause, Priority::Background);
             }
             Flow::Wait(None) | Flow::Next => {}
         }
+    }
+
+    /// Asks for a key once more, as urgently as the room says.
+    fn again(&self, key: &R::Key, pause: Duration, usual: Priority) {
+        self.work.add_after(key.clone(), pause, self.room.priority(key, usual));
     }
 }
 

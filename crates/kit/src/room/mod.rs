@@ -25,6 +25,7 @@ use crate::class::{Class, Classify, chain};
 use crate::conditions::{State, Transition, Verdict};
 use crate::events::Events;
 use crate::feed::Version;
+use crate::queue::Priority;
 use crate::write::{self, Target};
 
 /// One capability. Two halves touch the world, two only think.
@@ -88,6 +89,12 @@ pub trait Room: Send + Sync + 'static {
     /// or the schema the field, and the room's work goes on without it.
     fn tolerates(&self, _error: &write::Error) -> bool {
         false
+    }
+
+    /// How urgent it is to look at a key again, where the driver asks for that by itself; `usual` says how urgent it takes
+    /// it to be. For a room that knows what waiting costs.
+    fn priority(&self, _key: &Self::Key, usual: Priority) -> Priority {
+        usual
     }
 
     /// Told about each status write, so that a feed can tell its index is behind.

@@ -53,6 +53,8 @@ pub struct Machine {
     pub power_offs: u32,
     /// What lies on its disk; `None` when it is clean.
     pub disk: Option<Disk>,
+    /// How often its host's status was written for nothing but a new time in it.
+    pub rewrites: u64,
     /// The host object it belongs to.
     pub(super) uid: String,
     /// When the present state, or the last failure in it, began.
@@ -139,6 +141,15 @@ impl Machines {
         self.get(namespace, name)?.disk
     }
 
+    /// How often the status of each host of a namespace was written for nothing but a new time in it. Those who compare
+    /// versions by what they say, as a record does, see none of these writes.
+    #[must_use]
+    pub fn rewrites(&self, namespace: &str) -> BTreeMap<String, u64> {
+        let inner = self.lock();
+        let here = inner.machines.iter().filter(|((space, _), _)| space == namespace);
+        here.map(|((_, name), machine)| (name.clone(), machine.rewrites)).collect()
+    }
+
     /// Everything that happened to disks, in order.
     #[must_use]
     pub fn changes(&self) -> Vec<DiskChange> {
@@ -161,8 +172,8 @@ impl Machines {
         };
         if known.uid != found.uid {
             let (power, disk) = (known.power, known.disk.take());
-            let (power_ons, power_offs) = (known.power_ons, known.power_offs);
-            *known = Machine { power, disk, power_ons, power_offs, ..found };
+            let (power_ons, power_offs, rewrites) = (known.power_ons, known.power_offs, known.rewrites);
+            *known = Machine { power, disk, power_ons, power_offs, rewrites, ..found };
         }
         known.clone()
     }

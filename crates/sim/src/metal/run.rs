@@ -23,6 +23,8 @@ use crate::server::Clock;
 
 /// The pause after a request that failed for no reason of ours.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The pause of a host that has more to do, while others have their turn.
+const SOON: Duration = Duration::from_millis(1);
 /// More steps than any host needs in a row; what is left is done in the next turn.
 const STEPS: usize = 32;
 
@@ -110,6 +112,8 @@ impl Simulator {
         for _ in 0..STEPS {
             match self.step(&key, &host).await {
                 Ok(Did::Wrote(newer)) => host = *newer,
+                // On a slow server the next one is due by now: whoever has something to do comes first.
+                Ok(Did::Rewrote(newer)) => return Turn { key, host: Some(*newer), again: Some(SOON) },
                 Ok(Did::Turned) => {}
                 Ok(Did::Waits(until)) => {
                     let left = until.map(|until| until.duration_since((self.clock)()));
@@ -131,7 +135,7 @@ impl Simulator {
                 }
             }
         }
-        Turn { key, host: Some(host), again: Some(Duration::from_millis(1)) }
+        Turn { key, host: Some(host), again: Some(SOON) }
     }
 
     async fn step(&self, key: &Key, host: &Host) -> kube::Result<Did> {
@@ -160,10 +164,11 @@ impl Simulator {
                 self.machines.set(key, machine, newer.revision());
                 Ok(Did::Wrote(Box::new(newer)))
             }
-            Next::Become(status, machine) | Next::Inspected(_, status, machine) => {
-                let newer = self.write_status(key, host, &status).await?;
-                self.machines.set(key, machine, newer.revision());
-                Ok(Did::Wrote(Box::new(newer)))
+            Next::Become(status, turned) | Next::Inspected(_, status, turned) => {
+                let newer = Box::new(self.write_status(key, host, &status).await?);
+                let for_nothing = turned.rewrites > machine.rewrites;
+                self.machines.set(key, turned, newer.revision());
+                Ok(if for_nothing { Did::Rewrote(newer) } else { Did::Wrote(newer) })
             }
         }
     }
@@ -290,6 +295,8 @@ impl Simulator {
 /// What one step did.
 enum Did {
     Wrote(Box<Host>),
+    /// The same as before, for nothing but a new time.
+    Rewrote(Box<Host>),
     Turned,
     Waits(Option<Timestamp>),
 }

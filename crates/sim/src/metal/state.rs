@@ -113,7 +113,8 @@ pub fn next(host: &Host, machine: &Machine, rules: &Rules, now: Timestamp) -> Ne
         };
     }
     let Some(status) = host.status.clone() else { return next };
-    Next::Become(step.told(status), Machine { beat: Some(now), ..machine.clone() })
+    let rewrites = machine.rewrites + 1;
+    Next::Become(step.told(status), Machine { beat: Some(now), rewrites, ..machine.clone() })
 }
 
 /// The data has been read: the disk is written.

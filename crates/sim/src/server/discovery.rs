@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{kinds::Registry, status::Failure};
+use super::{
+    kinds::{Kind, Registry},
+    status::Failure,
+};
 
 /// Answers a discovery path; `None` when the path is not one.
-pub(crate) fn answer(registry: &Registry, path: &[&str]) -> Option<Result<Value, Failure>> {
+pub(crate) fn answer(registry: &Registry, path: &[&str], all: bool) -> Option<Result<Value, Failure>> {
     Some(match path {
+        ["api"] if all => Ok(whole(registry, |group| group.is_empty())),
+        ["apis"] if all => Ok(whole(registry, |group| !group.is_empty())),
         ["version"] => Ok(json!({
             "major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "model", "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "linux/amd64",
@@ -49,6 +54,32 @@ fn groups(registry: &Registry) -> BTreeMap<String, Vec<String>> {
         }
     }
     out
+}
+
+/// Everything of some groups in one document.
+fn whole(registry: &Registry, wanted: impl Fn(&str) -> bool) -> Value {
+    let version = |group: &str, version: &str| {
+        let there = registry.all().filter(|k| k.group == group && k.versions.iter().any(|v| v == version));
+        let resource = |kind: &Kind| {
+            json!({
+                "resource": kind.plural, "singularResource": kind.kind.to_lowercase(),
+                "responseKind": { "group": group, "version": version, "kind": kind.kind },
+                "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+                "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+            })
+        };
+        let resources: Vec<Value> = there.map(|kind| resource(kind)).collect();
+        json!({ "version": version, "resources": resources, "freshness": "Current" })
+    };
+    let items: Vec<Value> = groups(registry)
+        .into_iter()
+        .filter(|(group, _)| wanted(group))
+        .map(|(group, versions)| {
+            let versions: Vec<Value> = versions.iter().map(|v| version(&group, v)).collect();
+            json!({ "metadata": { "name": group }, "versions": versions })
+        })
+        .collect();
+    json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items })
 }
 
 fn group(name: &str, versions: &[String]) -> Value {

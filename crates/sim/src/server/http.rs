@@ -120,6 +120,12 @@ pub(crate) fn target(registry: &Registry, path: &[&str]) -> Option<Target> {
     })
 }
 
+/// Whether a client would have all groups, versions and resources in one document.
+fn wants_all(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    accept.split(',').any(|offer| offer.contains("as=APIGroupDiscoveryList") && offer.contains("v=v2;"))
+}
+
 /// How much of an object the client wants to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Negotiated {
@@ -253,7 +259,7 @@ fn route(inner: &Inner, line: &Line, asked: &Asked) -> Result<Answer, Failure> {
         return Ok(Answer::Text(200, "ok".into()));
     }
     let mut core = inner.core();
-    if let Some(answer) = super::discovery::answer(&core.registry, &path) {
+    if let Some(answer) = super::discovery::answer(&core.registry, &path, wants_all(&asked.headers)) {
         if asked.method != Method::GET {
             return Err(Failure::method_not_allowed());
         }

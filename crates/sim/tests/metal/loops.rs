@@ -201,6 +201,55 @@ async fn a_reboot_is_one_power_cycle_whoever_writes_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_status_is_rewritten_as_often_as_its_script_says_and_each_time_is_counted() {
+    let (server, machines) = world(Settings::default());
+    for name in ["busy", "calm"] {
+        add(&server, name);
+        state(&server, name, "available").await;
+    }
+    edit(&server, "busy", &json!({"metadata": {"annotations": {metal::SCRIPT: r#"{"statusEveryMs": 200}"#}}}));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let written = |name: &str| {
+        let end = format!("/baremetalhosts/{name}/status");
+        server.log().iter().filter(|entry| entry.method == "PUT" && entry.path.ends_with(&end)).count()
+    };
+    let (before, calm, counted) = (written("busy"), written("calm"), machines.rewrites("infra"));
+    let (revision, shown) = (get(&server, "busy")["metadata"]["resourceVersion"].clone(), get(&server, "busy"));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((written("busy") - before, written("calm") - calm), (50, 0));
+    let after = machines.rewrites("infra");
+    assert_eq!((after["busy"] - counted["busy"], after["calm"] - counted["calm"]), (50, 0));
+    let now = get(&server, "busy");
+    assert_ne!(now["metadata"]["resourceVersion"], revision, "whoever read it before is late");
+    assert_eq!(now["status"]["conditions"], shown["status"]["conditions"], "and nothing else has changed");
+    edit(&server, "busy", &json!({"metadata": {"annotations": {metal::SCRIPT: null}}}));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(machines.rewrites("infra"), after, "it stops when it is told to");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_rewrites_take_longer_than_their_pause_every_host_has_its_turn() {
+    let (server, machines) = world(Settings { workers: 1, ..Settings::default() });
+    let names = ["a", "b", "c"];
+    for name in names {
+        add(&server, name);
+        state(&server, name, "available").await;
+    }
+    server.inject(Rule::any().client("operator").method("PUT").always(), Action::Delay(Duration::from_millis(300)));
+    for name in names {
+        edit(&server, name, &json!({"metadata": {"annotations": {metal::SCRIPT: r#"{"statusEveryMs": 100}"#}}}));
+    }
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    let rewrites = machines.rewrites("infra");
+    assert!(rewrites.values().all(|count| (8..=11).contains(count)), "{rewrites:?}");
+    // Nor does one that has work to do wait for all that is written for nothing.
+    edit(&server, "b", &json!({"spec": {"online": true, "image": {"url": "http://a"}}}));
+    let begun = tokio::time::Instant::now();
+    state(&server, "b", "provisioned").await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_host_goes_with_what_it_had() {
     let (server, machines) = world(Settings { delay: Duration::from_secs(3), ..Settings::default() });
     add(&server, "h");

@@ -1,5 +1,7 @@
 //! What is told of machines on claims. It rests on what was read once: their conditions, and the claims' own explanations.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ::capacity::names::{CPU, GPU_COUNT, MEMORY};
 use ::claims::explain::Sight;
 use ::machines::mode::claim_kind;
@@ -59,14 +61,40 @@ struct Told {
     /// Of which kind its claim is; none where it takes a host directly.
     kind: Option<String>,
     claim: Option<(Explanation, Node)>,
-    unseen: Vec<String>,
+}
+
+/// Where in what was read each machine and its Machine are, for who asks about many.
+struct Index {
+    machines: BTreeMap<ObjectKey, usize>,
+    /// By the Metal3Machine that each Machine is made of.
+    owners: BTreeMap<ObjectKey, usize>,
+}
+
+impl Index {
+    fn of(seen: &Metal) -> Self {
+        // The first of several counts, hence from the last on.
+        let machines = seen.machines.iter().enumerate().rev().map(|(at, machine)| (key_of(machine), at));
+        let owners = seen.owners.iter().enumerate().rev().filter_map(|(at, owner)| Some((made_of(owner)?, at)));
+        Self { machines: machines.collect(), owners: owners.collect() }
+    }
 }
 
 impl World {
     /// What is told of a machine; with `hosts` also of every host that its claim might have.
     fn told(&mut self, key: &ObjectKey, hosts: bool) -> Option<Told> {
         let machine = self.seen.machines.iter().find(|machine| key_of(*machine) == *key)?.clone();
-        let owner = self.seen.owners.iter().find(|owner| refers(owner, key)).cloned();
+        let owner = self.seen.owners.iter().find(|owner| made_of(owner).as_ref() == Some(key)).cloned();
+        Some(self.told_of(key, machine, owner, hosts))
+    }
+
+    /// The same of one of many, without its hosts.
+    fn drawn(&mut self, index: &Index, key: &ObjectKey) -> Option<Node> {
+        let machine = self.seen.machines.get(*index.machines.get(key)?)?.clone();
+        let owner = index.owners.get(key).and_then(|at| self.seen.owners.get(*at)).cloned();
+        Some(self.told_of(key, machine, owner, false).drawn())
+    }
+
+    fn told_of(&mut self, key: &ObjectKey, machine: Metal3Machine, owner: Option<Machine>, hosts: bool) -> Told {
         let kind = claim_kind(machine.spec.kind.as_deref(), machine.annotations(), self.default_kind.as_deref());
         let kind = kind.map(str::to_owned);
         let now = self.now;
@@ -79,8 +107,7 @@ impl World {
             let whole = hosts.then(|| ::claims::explain::explain(sight, key, now)).flatten();
             Some((whole.unwrap_or(brief), drawn))
         });
-        let unseen = self.seen.unseen.clone();
-        Some(Told { key: key.clone(), machine, status, owner, kind, claim, unseen })
+        Told { key: key.clone(), machine, status, owner, kind, claim }
     }
 }
 
@@ -88,11 +115,11 @@ fn key_of(object: &impl kube::ResourceExt) -> ObjectKey {
     ObjectKey::namespaced(object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Whether a Machine is made of this Metal3Machine.
-fn refers(owner: &Machine, key: &ObjectKey) -> bool {
-    let to = owner.spec.infrastructure_ref.as_ref();
-    owner.metadata.namespace.as_deref() == key.namespace()
-        && to.is_some_and(|to| is_metal(&to.group, &to.kind, "Metal3Machine") && to.name == key.name())
+/// The Metal3Machine that a Machine is made of.
+fn made_of(owner: &Machine) -> Option<ObjectKey> {
+    let to = owner.spec.infrastructure_ref.as_ref()?;
+    let metal = is_metal(&to.group, &to.kind, "Metal3Machine");
+    metal.then(|| ObjectKey::namespaced(owner.namespace().unwrap_or_default(), to.name.as_str()))
 }
 
 fn is_metal(group: &str, kind: &str, wanted: &str) -> bool {
@@ -371,7 +398,7 @@ pub fn explanation(world: &mut World, key: &ObjectKey) -> Option<Explanation> {
     let told = world.told(key, true)?;
     let needs = if told.kind.is_some() { told.needs() } else { Vec::new() };
     let (level, summary) = told.verdict(&needs);
-    let mut unseen = told.unseen.clone();
+    let mut unseen = world.seen.unseen.clone();
     unseen.extend(told.claim.iter().flat_map(|(claim, _)| claim.unseen.clone()));
     unseen.dedup();
     Some(Explanation {
@@ -393,11 +420,7 @@ pub fn tree(world: &mut World, key: &ObjectKey) -> Option<Node> {
 
 /// Draws the machines of a cluster, by the groups they belong to.
 pub fn cluster(world: &mut World, namespace: &str, name: &str) -> Vec<Node> {
-    let metal = |owner: &&Machine| {
-        let to = owner.spec.infrastructure_ref.as_ref();
-        to.is_some_and(|to| is_metal(&to.group, &to.kind, "Metal3Machine"))
-            && owner.spec.cluster_name.as_deref() == Some(name)
-    };
+    let metal = |owner: &&Machine| made_of(owner).is_some() && owner.spec.cluster_name.as_deref() == Some(name);
     let mut owners: Vec<Machine> = world.seen.owners.iter().filter(metal).cloned().collect();
     owners.sort_by_key(key_of);
     let of_metal = |group: &&MachineDeployment| {
@@ -407,7 +430,7 @@ pub fn cluster(world: &mut World, namespace: &str, name: &str) -> Vec<Node> {
     };
     let mut groups: Vec<MachineDeployment> = world.seen.groups.iter().filter(of_metal).cloned().collect();
     groups.sort_by_key(key_of);
-    let (mut nodes, mut drawn) = (Vec::new(), Vec::new());
+    let (mut nodes, mut drawn, index) = (Vec::new(), BTreeSet::new(), Index::of(&world.seen));
     for (kind, plane) in planes(&owners) {
         let members: Vec<Machine> =
             owners.iter().filter(|owner| controller(owner) == Some((&kind, &plane))).cloned().collect();
@@ -415,7 +438,7 @@ pub fn cluster(world: &mut World, namespace: &str, name: &str) -> Vec<Node> {
         let ready = members.iter().filter(|member| runs(member)).count();
         let level = if ready == members.len() { Level::Ok } else { Level::Waiting };
         let note = format!("{ready} of {} running", members.len());
-        let children = members.iter().map(|member| machine(world, member)).collect();
+        let children = members.iter().map(|member| machine(world, &index, member)).collect();
         let object = Object::new(kind, &ObjectKey::namespaced(namespace, plane));
         nodes.push(Node::new(object, level, note).with(children));
     }
@@ -423,10 +446,10 @@ pub fn cluster(world: &mut World, namespace: &str, name: &str) -> Vec<Node> {
         let own = |owner: &&Machine| owner.labels().get(DEPLOYMENT_LABEL) == Some(&group.name_any());
         let members: Vec<Machine> = owners.iter().filter(own).cloned().collect();
         drawn.extend(members.iter().map(key_of));
-        nodes.push(deployment(world, &group, &members));
+        nodes.push(deployment(world, &index, &group, &members));
     }
     let alone: Vec<Machine> = owners.into_iter().filter(|owner| !drawn.contains(&key_of(owner))).collect();
-    nodes.extend(alone.iter().map(|owner| machine(world, owner)));
+    nodes.extend(alone.iter().map(|owner| machine(world, &index, owner)));
     nodes
 }
 
@@ -452,10 +475,10 @@ fn runs(machine: &Machine) -> bool {
     machine.status.phase.as_deref() == Some("Running")
 }
 
-fn deployment(world: &mut World, group: &MachineDeployment, members: &[Machine]) -> Node {
+fn deployment(world: &mut World, index: &Index, group: &MachineDeployment, members: &[Machine]) -> Node {
     let wanted = group.spec.replicas.unwrap_or(1);
     let ready = group.status.ready_replicas.unwrap_or_default();
-    let children: Vec<Node> = members.iter().map(|member| machine(world, member)).collect();
+    let children: Vec<Node> = members.iter().map(|member| machine(world, index, member)).collect();
     let level = if ready == wanted && children.len() == usize::try_from(wanted).unwrap_or_default() {
         Level::Ok
     } else {
@@ -473,10 +496,9 @@ fn offered(group: &MachineDeployment) -> String {
     if told.is_empty() { String::new() } else { format!("; the autoscaler reads {}", told.join(", ")) }
 }
 
-fn machine(world: &mut World, owner: &Machine) -> Node {
+fn machine(world: &mut World, index: &Index, owner: &Machine) -> Node {
     let key = key_of(owner);
-    let to = owner.spec.infrastructure_ref.as_ref().map(|to| to.name.clone()).unwrap_or_default();
-    let below = tree(world, &ObjectKey::namespaced(key.namespace().unwrap_or_default(), to));
+    let below = made_of(owner).and_then(|machine| world.drawn(index, &machine));
     let phase = owner.status.phase.clone().unwrap_or_else(|| "not looked at yet".to_owned());
     let version = owner.spec.version.as_deref().map(|version| format!(", {version}")).unwrap_or_default();
     let worst = below.as_ref().map(|below| below.level).filter(|level| *level != Level::Ok);
