@@ -13,7 +13,7 @@ use crate::labels::{Test, is_derived};
 use crate::names::avoid_annotation;
 use crate::parts::Part;
 use crate::status::{ASSOCIATED, AUTHORIZED, PROVISIONED, SYNCHRONIZED};
-use crate::yard::{Limit, Unfit};
+use crate::yard::{Limit, Unbound, Unfit, Why};
 
 /// What a person can do, the most promising first.
 pub(super) fn fixes(case: &Case<'_>) -> Vec<Fix> {
@@ -33,7 +33,7 @@ pub(super) fn fixes(case: &Case<'_>) -> Vec<Fix> {
             format!("kubectl delete hostclaim {}", place(&case.key)),
         )],
         Place::Offered(_) | Place::Made(_) => Vec::new(),
-        Place::Without(_) => without(case),
+        Place::Without(unbound) => without(case, unbound),
         Place::Told => told(case),
     }
 }
@@ -158,12 +158,12 @@ fn told(case: &Case<'_>) -> Vec<Fix> {
             )),
             reason if reason == Unfit::OtherNamespace.as_str() => Some(anywhere(case)),
             reason if reason == Unfit::OtherFailureDomain.as_str() => Some(any_domain(case)),
-            reason if reason == Unfit::QuotaExceeded.as_str() => {
-                Some(Fix::say("delete a claim of this namespace that is not needed, or ask for a larger quota"))
-            }
             _ => None,
         })
         .collect();
+    if condition.reason == Reason::QuotaExceeded.as_str() {
+        fixes.push(Fix::say("delete a claim of this namespace that is not needed, or ask for a larger quota"));
+    }
     if condition.status != "True" {
         fixes.push(Fix::say("ask who owns the hosts: with rights to read them this command tells about each"));
     }
@@ -171,7 +171,7 @@ fn told(case: &Case<'_>) -> Vec<Fix> {
 }
 
 /// A claim without a host, whose hosts can be seen: the nearest misses can be corrected.
-fn without(case: &Case<'_>) -> Vec<Fix> {
+fn without(case: &Case<'_>, unbound: &Unbound) -> Vec<Fix> {
     if case.claim.selector.is_err() {
         return vec![Fix::run("correct the selector", format!("kubectl edit hostclaim {}", place(&case.key)))];
     }
@@ -186,6 +186,10 @@ fn without(case: &Case<'_>) -> Vec<Fix> {
         seen.push(unfit);
         let facts = case.sight.hosts.get(host);
         fixes.extend(facts.and_then(|facts| correct(case, host, facts, unfit)));
+    }
+    if unbound.why == Why::QuotaExceeded && !seen.contains(&Unfit::QuotaExceeded) {
+        // No host is free, and another one would not help.
+        return vec![Fix::say("delete a claim of this namespace that is not needed, or raise the limit")];
     }
     if !seen.contains(&Unfit::NotAdmitted) || fixes.is_empty() {
         fixes.push(Fix::say("or add a host that fits"));

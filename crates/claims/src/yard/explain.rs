@@ -26,7 +26,7 @@ pub enum Why {
     NoHost,
     /// No policy lets the tenant in anywhere.
     NotAdmitted,
-    /// A host would fit, but the tenant holds as many as it may.
+    /// Hosts would fit, free or not, but the tenant holds as many as it may.
     QuotaExceeded,
     /// A host is kept for its reuse group and not free yet.
     WaitingForReuseHost,
@@ -180,11 +180,15 @@ impl Yard {
             return self.nobody(tenant, now);
         }
         let mut counts: BTreeMap<Unfit, u32> = BTreeMap::new();
-        let (mut total, mut full) = (0, None);
+        // A limit that keeps the tenant from a free host, one that would keep it from another once that is free, and whether
+        // there is any that it could have then.
+        let (mut full, mut later, mut room) = (None, None, false);
+        let mut total = 0;
         for host in ways().flat_map(|namespace| self.hosts.of_namespace(namespace)) {
             let seen = host.seen();
             total += 1;
-            let unfit = self.misfit(wish, &seen, None).unwrap_or_else(|| match self.full(wish, tenant, &seen) {
+            let misfit = self.misfit(wish, &seen, None);
+            let unfit = misfit.unwrap_or_else(|| match self.full(wish, tenant, &seen) {
                 Some(found) => {
                     full.get_or_insert(found);
                     Unfit::QuotaExceeded
@@ -192,8 +196,15 @@ impl Yard {
                 // What keeps the claims of the line from a host that fits them all is a cool-down.
                 None => Unfit::CoolDown,
             });
+            if !room && unfit.may_pass() && unfit != Unfit::QuotaExceeded {
+                let found = self.full_for_another(wish, tenant, &seen);
+                room = found.is_none();
+                later = later.or(found);
+            }
             *counts.entry(unfit).or_default() += 1;
         }
+        // Whoever could have none of them even if all were free is told so, and told nothing else each time one comes or goes.
+        let full = full.or(later.filter(|_| !room));
         let mut order: Vec<(Unfit, u32)> = counts.iter().map(|(unfit, count)| (*unfit, *count)).collect();
         order.sort_by_key(|(unfit, count)| (Reverse(*count), *unfit));
         let parts: Vec<String> = order.iter().map(|(unfit, count)| format!("{count} {}", unfit.words())).collect();

@@ -45,6 +45,12 @@ pub enum Unfit {
 }
 
 impl Unfit {
+    /// Whether the host is one that fits, but for how it stands at the moment.
+    #[must_use]
+    pub const fn may_pass(self) -> bool {
+        !matches!(self, Self::OtherNamespace | Self::NotAdmitted | Self::SelectorMismatch | Self::OtherFailureDomain)
+    }
+
     /// The reason as it stands in a status.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -47,9 +47,18 @@ impl Yard {
         (elsewhere && wish.domain.is_some()).then_some(Unfit::OtherFailureDomain)
     }
 
-    /// Which limit keeps a tenant from one more host of a wish.
+    /// Which limit keeps a tenant from a host, which it may hold already.
     pub(super) fn full(&self, wish: &Signature, tenant: &str, host: &Seen<'_>) -> Option<Full> {
         let counted = self.hosts.get(host.key).and_then(|known| known.tenant()) == Some(tenant);
+        self.limit(wish, tenant, host, counted)
+    }
+
+    /// Which limit would keep a tenant from one more host like this one.
+    pub(super) fn full_for_another(&self, wish: &Signature, tenant: &str, like: &Seen<'_>) -> Option<Full> {
+        self.limit(wish, tenant, like, false)
+    }
+
+    fn limit(&self, wish: &Signature, tenant: &str, host: &Seen<'_>, counted: bool) -> Option<Full> {
         let quotas = self.tenants.get(tenant).map(|known| &*known.quotas).unwrap_or_default();
         if let Some(full) = self.holdings.full_quota(tenant, quotas, host, counted) {
             return Some(full);

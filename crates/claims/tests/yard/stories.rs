@@ -210,6 +210,36 @@ fn the_last_unit_of_a_quota_is_never_passed_twice() {
 }
 
 #[test]
+fn a_tenant_at_its_limit_is_told_so_whoever_has_the_other_hosts() {
+    let mut yard = Yard::new(Settings::default());
+    yard.policy(&key("i/p"), Some(policy(json!({"hostClaimNamespaces": {}}))), at(0));
+    yard.quota("q", Some(quota(json!({"tenants": {"names": ["t1"]}, "hard": {"hosts": 1}}))), at(0));
+    yard.open(at(0));
+    for name in ["h0", "h1"] {
+        yard.host(&key(&format!("i/{name}")), Some(host(name, json!({}))), at(0));
+    }
+    let told = |yard: &mut Yard, claim: &str, now: i64| {
+        let unbound = yard.unbound(&key(claim), at(now));
+        (unbound.why, unbound.text)
+    };
+    let full = (Why::QuotaExceeded, "uses 1 of 1 hosts of quota q".to_owned());
+    yard.claim(&key("t1/a"), Some(claim("t1/a", 0, json!({}))), at(0));
+    yard.claim(&key("t1/b"), Some(claim("t1/b", 1, json!({}))), at(1));
+    assert_eq!(told(&mut yard, "t1/b", 1), full, "one is free, and it may not have it");
+    yard.claim(&key("t2/a"), Some(claim("t2/a", 2, json!({}))), at(2));
+    assert!(offered(&yard, "t1/a").is_some() && offered(&yard, "t2/a").is_some());
+    assert_eq!(told(&mut yard, "t1/b", 1000), full, "none is free, and it may not have one either");
+    assert_eq!(yard.unbound(&key("t1/b"), at(1000)).reasons, [(Unfit::InUse, 2)]);
+    yard.claim(&key("t2/b"), Some(claim("t2/b", 3, json!({}))), at(1001));
+    assert_eq!(told(&mut yard, "t2/b", 1001), (Why::NoHost, "0/2 hosts fit: 2 in use".to_owned()));
+    // A host that the quota does not count is one to wait for.
+    let metal =
+        json!({"tenants": {"names": ["t1"]}, "hard": {"hosts": 1}, "hostSelector": {"matchLabels": {"a": "b"}}});
+    yard.quota("q", Some(quota(metal)), at(2000));
+    assert_eq!(told(&mut yard, "t1/b", 3000).0, Why::NoHost);
+}
+
+#[test]
 fn a_policy_bounds_what_one_tenant_holds_through_it() {
     let mut yard = Yard::new(Settings::default());
     let narrow = json!({"hostClaimNamespaces": {}, "maxHosts": 1, "hostSelector": {"matchLabels": {"pool": "a"}}});
