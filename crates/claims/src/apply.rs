@@ -220,6 +220,10 @@ impl Claims {
         if s.has_written() {
             return Ok(());
         }
+        self.confirm_live(s).await
+    }
+
+    async fn confirm_live(&self, s: &Snapshot) -> Result<(), Error> {
         let api: Api<HostClaim> = Api::namespaced(self.writer.client().clone(), s.key.namespace().unwrap_or_default());
         let read = |source| Error::Read { key: s.key.clone(), source: Box::new(source) };
         let live = api.get_metadata_opt(s.key.name()).await.map_err(read)?;
@@ -231,22 +235,20 @@ impl Claims {
 
     async fn bind(&self, s: &Snapshot, host: &ObjectKey, wish: &Stay) -> Result<Flow, Error> {
         self.confirm(s).await?;
-        let touched = self
-            .hand
-            .change(host, |live| {
-                if is_ours(live.consumer.as_ref(), &s.key, &s.claim) {
-                    return Edit::Nothing;
-                }
-                match self.yard().unfit(&s.key, host, live, s.now) {
-                    Some(why) => Edit::Refuse(why),
-                    None => wish.patch(live).map_or(Edit::Nothing, Edit::Patch),
-                }
-            })
-            .await;
-        let touched = match touched {
+        let judge = |live: &crate::facts::HostFacts| {
+            if is_ours(live.consumer.as_ref(), &s.key, &s.claim) {
+                return Edit::Nothing;
+            }
+            match self.yard().unfit(&s.key, host, live, s.now) {
+                Some(why) => Edit::Refuse(why),
+                None => wish.patch(live).map_or(Edit::Nothing, Edit::Patch),
+            }
+        };
+        // A newer host may be the fence of a claim that is gone, put up by whoever leads by now.
+        let touched = match self.hand.change_while(host, judge, || self.confirm_live(s)).await {
             Ok(touched) => touched,
             Err(error) => {
-                let error = Error::Host(error).told_as(Error::Bind);
+                let error = error.told_as(Error::Bind);
                 // No conflict and no outage: this host will not have it, so the claim looks elsewhere for a while.
                 if matches!(error, Error::Bind(_)) {
                     self.refused(s, host, REFUSED, None);

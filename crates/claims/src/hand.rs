@@ -155,6 +155,20 @@ impl Hand {
     /// # Errors
     /// What the server said, or that the host never stood still.
     pub async fn change<R>(&self, key: &ObjectKey, judge: impl Fn(&HostFacts) -> Edit<R>) -> Result<Touched<R>, Error> {
+        self.change_while(key, judge, || std::future::ready(Ok(()))).await
+    }
+
+    /// The same for a change that rests on something else as well: whenever the host turned out to be newer than what was
+    /// known, `sure` is asked before it is written after all.
+    ///
+    /// # Errors
+    /// What the server said, that the host never stood still, or what `sure` has against it.
+    pub async fn change_while<R, E: From<Error>, F: Future<Output = Result<(), E>>>(
+        &self,
+        key: &ObjectKey,
+        judge: impl Fn(&HostFacts) -> Edit<R>,
+        sure: impl Fn() -> F,
+    ) -> Result<Touched<R>, E> {
         if let Some(known) = self.known(key)
             && let Edit::Patch(body) = judge(&known.facts)
             && self.write(key, &known, body).await?
@@ -168,10 +182,11 @@ impl Hand {
                 Edit::Refuse(why) => return Ok(Touched::Refused(why)),
                 Edit::Patch(body) => body,
             };
+            sure().await?;
             if self.write(key, &live, body).await? {
                 return Ok(Touched::Changed);
             }
         }
-        Err(Error::Contended(key.clone()))
+        Err(Error::Contended(key.clone()).into())
     }
 }

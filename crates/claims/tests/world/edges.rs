@@ -52,6 +52,23 @@ async fn a_bind_that_arrives_after_its_claim_is_gone_binds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_bind_that_is_turned_away_is_not_tried_again_for_a_claim_that_is_gone() {
+    let mut site = Site::new(open);
+    site.until("the room watches", |server| server.open_watches() > 7).await;
+    let bind = Rule::any().method("PATCH").path_contains("/baremetalhosts/h1").client("room-0");
+    let late = site.server.inject(bind, Action::Delay(Duration::from_secs(8)));
+    site.server.put(claim("red", "c")).unwrap();
+    site.until("the bind is on its way", |server| server.hits(late) == 1).await;
+    // The one who was the leader hears of nothing from now on, and has the word of its index that the claim is there.
+    site.line().script_events(|_, resource, _| EventAction { drop: resource == CLAIMS, ..EventAction::default() });
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    site.add_room(Config::default());
+    site.until_gone("red", "c").await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(site.server.get(HOSTS, INFRA, "h1").unwrap()["spec"]["consumerRef"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_copy_that_somebody_edits_is_made_right_again() {
     let site = Site::new(open);
     site.server.put(deployment("red", "c")).unwrap();
