@@ -1,12 +1,29 @@
 //! Who is looked at first. A host costs money from the moment it is asked for, and is of no use before its instance is
 //! launched or after it is gone: whoever has such a host goes before all who cost nothing yet, or nothing more.
 
-use kit::queue::Priority;
+use std::time::Duration;
+
+use api::key::ObjectKey;
+use kit::queue::{Priority, Work};
 
 use crate::classes::Class;
 use crate::facts::MachineFacts;
 use crate::journal::{Allocation, Journal, JournalError, Phase};
 use crate::snapshot::{Doing, Mishap, Sky, Snapshot};
+
+/// So many are looked at at once for a reason that concerns all of them.
+const AT_ONCE: usize = 32;
+/// The next ones follow after this.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Looks at everybody whom something concerns that is nobody's own, a few at a time: somebody who is deleted or edited
+/// meanwhile does not stand behind all of them.
+pub fn all(work: &Work<ObjectKey>, keys: impl IntoIterator<Item = ObjectKey>) {
+    for (n, key) in keys.into_iter().enumerate() {
+        let groups_before = u32::try_from(n / AT_ONCE).unwrap_or(u32::MAX);
+        work.add_after(key, PAUSE.saturating_mul(groups_before), Priority::Background);
+    }
+}
 
 fn urgent(yes: bool) -> Priority {
     if yes { Priority::Urgent } else { Priority::Background }
@@ -63,4 +80,32 @@ pub fn recorded(s: &Snapshot, allocation: &Allocation) -> Priority {
         }),
         Phase::Claimed | Phase::Released | Phase::Retained | Phase::Abandoned => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::clock::Clock;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_deleted_does_not_stand_behind_everybody_whom_an_identity_concerns() {
+        let work = Work::new(Clock::simulated(jiff::Timestamp::UNIX_EPOCH, 1));
+        let name = |n: usize| ObjectKey::namespaced("default", format!("m-{n:04}"));
+        all(&work, (0..1000).map(name));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let deleted = ObjectKey::namespaced("default", "deleted");
+        work.add_now(deleted.clone(), Priority::Background);
+        let mut before = 0;
+        while *work.next().await != deleted {
+            before += 1;
+        }
+        assert_eq!(before, AT_ONCE);
+        let mut seen = before;
+        while seen < 1000 {
+            drop(work.next().await);
+            seen += 1;
+        }
+        assert_eq!(work.depth().waiting, 0, "each has its turn");
+    }
 }

@@ -37,6 +37,8 @@ pub struct Memory {
     pub launched: Option<(Instant, Box<Instance>)>,
     /// Instances that EC2 said it ends, and when.
     pub ended: BTreeMap<InstanceId, Instant>,
+    /// When the first of them was.
+    pub first_ended: Option<Instant>,
 }
 
 /// The memories of all machines.

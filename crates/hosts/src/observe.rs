@@ -152,7 +152,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         // The uid of a claim is the token of everything that is ordered for it.
         let uid = claim.as_ref().and_then(|claim| claim.uid.parse().ok());
         let ago = |at: &Instant| self.clock.instant().saturating_duration_since(*at);
-        let ended_at = memory.ended.values().map(ago).min().and_then(|ago| now.checked_sub(ago).ok());
+        let ended_at = memory.first_ended.as_ref().map(ago).and_then(|ago| now.checked_sub(ago).ok());
         let mut snapshot = Snapshot {
             key: key.clone(),
             target: Target { kind: self.asker.kind(), key: key.clone(), uid: machine.uid.clone() },

@@ -12,9 +12,7 @@ use crate::memory::Hurry;
 type Queue = Arc<Work<ObjectKey>>;
 
 fn cluster(world: &World, queue: &Queue, value: &str) {
-    for (key, _) in world.machines.by("cluster", value) {
-        queue.add_now(key, Priority::Background);
-    }
+    first::all(queue, world.machines.by("cluster", value).into_iter().map(|(key, _)| key));
 }
 
 /// Wakes machines when they change, or anything they depend on does. A status that only we write wakes nobody.
@@ -51,9 +49,5 @@ pub fn machines(world: &World, work: &Queue, hurry: &Arc<Hurry>) {
     });
     let (all, queue) = (world.clone(), Arc::clone(work));
     // An identity may be anybody's, and changes rarely.
-    world.identities.observe(move || {
-        for key in all.machines.keys(|_| true) {
-            queue.add_now(key, Priority::Background);
-        }
-    });
+    world.identities.observe(move || first::all(&queue, all.machines.keys(|_| true)));
 }

@@ -87,7 +87,5 @@ pub(super) fn table(seat: &Seat, announced: Announced, feeds: &Feeds, work: &Que
 }
 
 fn wake(feeds: &Feeds, queue: &Queue) {
-    for key in feeds.keys(|_| true) {
-        queue.add_now(key, Priority::Background);
-    }
+    first::all(queue, feeds.keys(|_| true));
 }
