@@ -1,7 +1,7 @@
 //! What people are told, sent behind what they wait for.
 //!
 //! An event costs the server as much as the write that it tells of. One sender takes them in order, one at a time, and while
-//! the process is crowded not even that: what happens is done first and told of afterwards, within seconds.
+//! the process is crowded not even that: what happens is done first and told of afterwards, within half a minute.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +19,11 @@ use crate::write::Target;
 /// So many wait at most, about half a kilobyte each; beyond that whoever has something to say waits until it is sent.
 const WAITING: usize = 16 * 1024;
 /// An event waits this long for the crowd to go; then it is sent all the same.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Fewer passes than these at once are no crowd. A pass may wait for a cloud for long, and a few such hold up no event.
 const CROWD: usize = 8;
-/// What is not sent this long after the end is not sent.
-const LAST: Duration = Duration::from_secs(1);
+/// What is not sent this long after the end is not sent. A process that goes amid a crowd may have many.
+const LAST: Duration = Duration::from_secs(5);
 
 /// How many passes of all rooms are under way.
 #[derive(Debug, Default)]

@@ -236,7 +236,7 @@ impl<R: Room> Driver<R> {
             },
             (None, Ok(wrote)) => {
                 self.backoff.reset(key);
-                self.look_again(key, acted.flow);
+                self.look_again(key, acted.flow, now);
                 match acted.flow {
                     _ if acted.changed || wrote => Outcome::Changed,
                     Flow::Wait(_) => Outcome::Waiting,
@@ -385,13 +385,11 @@ impl<R: Room> Driver<R> {
         }
     }
 
-    fn look_again(&self, key: &R::Key, flow: Flow) {
+    fn look_again(&self, key: &R::Key, flow: Flow, began: Timestamp) {
         match flow {
             Flow::Again => self.again(key, Duration::ZERO, Priority::Urgent),
             Flow::Wait(Some(until)) => {
-                // What the pass took meanwhile is part of the wait.
-                let pause = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or(Duration::ZERO);
-                self.again(key, pause, Priority::Background);
+                self.again(key, rest(until, began, self.clock.now()), Priority::Background);
             }
             Flow::Wait(None) | Flow::Next => {}
         }
@@ -401,6 +399,13 @@ impl<R: Room> Driver<R> {
     fn again(&self, key: &R::Key, pause: Duration, usual: Priority) {
         self.work.add_after(key.clone(), pause, self.room.priority(key, usual));
     }
+}
+
+/// How long a pass that wants to be followed at `until` is waited for. What it took itself is part of that, but one that took
+/// longer still leaves others a turn.
+fn rest(until: Timestamp, began: Timestamp, now: Timestamp) -> Duration {
+    let since = |from: Timestamp| Duration::try_from(until.duration_since(from)).unwrap_or(Duration::ZERO);
+    since(now).max(since(began) / 4)
 }
 
 /// The reason that tells most of an object with which something went wrong: that of its summary, or, where this says no more
@@ -431,6 +436,14 @@ fn step_name(step: &impl std::fmt::Debug) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pass_that_takes_longer_than_it_wants_to_wait_still_waits() {
+        let at = |ms: i64| Timestamp::from_millisecond(ms).unwrap();
+        for (until, now, rests) in [(400, 0, 400), (400, 100, 300), (400, 350, 100), (400, 5000, 100), (0, 10, 0)] {
+            assert_eq!(rest(at(until), at(0), at(now)), Duration::from_millis(rests), "{until} at {now}");
+        }
+    }
 
     #[test]
     fn a_step_is_called_by_its_variant() {
