@@ -146,7 +146,7 @@ impl Books {
         let system = namespaces.get(SYSTEM).await.with_context(|| {
             format!("reading the namespace {SYSTEM}, whose uid hosts of this management cluster are tagged with")
         })?;
-        let reader = Reader::new(client, None);
+        let reader = Reader::sceptical(client);
         let machines = whole(reader.read::<AWSMachine>().await?)?;
         let claims = whole(reader.read::<HostClaim>().await?)?;
         let clusters = whole(reader.read::<Cluster>().await?)?;

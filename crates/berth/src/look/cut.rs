@@ -18,6 +18,8 @@ pub struct Cutter {
     inside: bool,
     /// The begin of an object that the text so far does not end.
     held: Vec<u8>,
+    /// There were objects to speak of, were it none.
+    listed: bool,
     /// The list has begun and ended.
     over: bool,
 }
@@ -58,9 +60,9 @@ impl Cutter {
         Ok(())
     }
 
-    /// Whether the list is there to its end.
+    /// Whether it was a list, and is there to its end. Whoever answers something else has not said that there is nothing.
     pub fn is_over(&self) -> bool {
-        self.over
+        self.over && self.listed
     }
 
     fn is_open(&self) -> bool {
@@ -87,7 +89,10 @@ impl Cutter {
                     self.word.clear();
                 }
             }
-            b':' if self.depth == 1 => self.key = std::mem::take(&mut self.word),
+            b':' if self.depth == 1 => {
+                self.key = std::mem::take(&mut self.word);
+                self.listed |= self.key == b"items";
+            }
             b'{' | b'[' => {
                 self.depth += 1;
                 if self.depth == 2 && byte == b'[' {
@@ -142,8 +147,11 @@ mod tests {
         for size in 1..list.len() {
             assert_eq!(cut(list, size), (wanted.clone(), true), "pieces of {size}");
         }
-        for none in [r#"{"items":[]}"#, r#"{"items":null}"#, "{}"] {
+        for none in [r#"{"items":[]}"#, r#"{"items":null}"#] {
             assert_eq!(cut(none, 3), (Vec::new(), true), "{none}");
+        }
+        for other in ["{}", r#"{"kind":"Status","details":{"items":[]}}"#, "[]", r#"["items"]"#, r#""items""#] {
+            assert_eq!(cut(other, 3), (Vec::new(), false), "{other}");
         }
     }
 

@@ -61,6 +61,13 @@ pub struct Read<K> {
     pub unseen: Option<(Extent, String)>,
 }
 
+/// The same before anybody asks of which type it is.
+struct Heap {
+    kind: Option<Kind>,
+    basket: Option<Box<dyn Basket>>,
+    unseen: Option<(Extent, String)>,
+}
+
 /// A kind as one type reads it, of the namespace that matters alone or of all.
 type Wish = (TypeId, bool);
 /// What was read; several may wait for the same.
@@ -80,6 +87,13 @@ impl<'a> Reader<'a> {
     /// Nothing is asked before the first question.
     pub fn new(client: &'a Client, namespace: Option<&'a str>) -> Self {
         Self { client, namespace, served: OnceCell::new(), found: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// A reader for those who act on what is not there: whether a kind is served is asked for each by itself, because the
+    /// document of all may be behind.
+    pub fn sceptical(client: &'a Client) -> Self {
+        let served = OnceCell::new_with(Some(Served::each(client)));
+        Self { served, ..Self::new(client, None) }
     }
 
     /// The kind at the version that is served, if it is.
@@ -122,41 +136,49 @@ impl<'a> Reader<'a> {
         let wish = (TypeId::of::<K>(), here);
         let found = Arc::clone(self.found.lock().unwrap_or_else(PoisonError::into_inner).entry(wish).or_default());
         let ask = async || {
-            let read: Box<dyn Any + Send + Sync> = Box::new(Box::pin(self.ask::<K>(here)).await?);
+            let asked = (Kind::of::<K>(), K::VERSIONS, K::NAMESPACED);
+            let Heap { kind, basket, unseen } = self.ask(asked, here, || Box::new(Vec::<K>::new())).await?;
+            let items = basket.map(unpacked).unwrap_or_default();
+            let read: Box<dyn Any + Send + Sync> = Box::new(Read::<K> { kind, items, unseen });
             anyhow::Ok(read)
         };
         let read = found.get_or_try_init(ask).await?;
         read.downcast_ref::<Read<K>>().cloned().with_context(|| format!("no {} was read", Kind::of::<K>().kind))
     }
 
-    async fn ask<K: Shown>(&self, here: bool) -> anyhow::Result<Read<K>> {
-        let Some(kind) = self.kind::<K>().await? else {
-            let any = Kind::of::<K>();
+    async fn ask(
+        &self,
+        (any, versions, namespaced): (Kind, &[&str], bool),
+        here: bool,
+        basket: fn() -> Box<dyn Basket>,
+    ) -> anyhow::Result<Heap> {
+        let served = self.first(&any.at(versions)).await.with_context(|| format!("asking the server for {}", any.kind));
+        let Some(kind) = served? else {
             let why = format!("the server does not know {} ({}), so there is none", any.kind, any.group);
-            return Ok(Read { kind: None, items: Vec::new(), unseen: Some((Extent::Absent, why)) });
+            return Ok(Heap { kind: None, basket: None, unseen: Some((Extent::Absent, why)) });
         };
         let name = plural(&kind);
         let failed = |error: kube::Error| anyhow!(error).context(format!("listing {name}"));
+        let found = |kind, basket, unseen| Ok(Heap { kind: Some(kind), basket: Some(basket), unseen });
         if !here {
-            match items(self.client, &kind, None, &ListParams::default()).await {
-                Ok(items) => return Ok(Read { kind: Some(kind), items, unseen: None }),
+            match listed(self.client, &kind, None, &ListParams::default(), basket()).await {
+                Ok(basket) => return found(kind, basket, None),
                 Err(error) if !is_forbidden(&error) => return Err(failed(error)),
                 Err(_) => {}
             }
         }
-        if let Some(namespace) = self.namespace.filter(|_| K::NAMESPACED) {
-            match items(self.client, &kind, Some(namespace), &ListParams::default()).await {
-                Ok(items) => {
+        if let Some(namespace) = self.namespace.filter(|_| namespaced) {
+            match listed(self.client, &kind, Some(namespace), &ListParams::default(), basket()).await {
+                Ok(basket) => {
                     let why = format!("you may not list {name} in all namespaces: only those in {namespace} were read");
-                    let unseen = (!here).then_some((Extent::Elsewhere, why));
-                    return Ok(Read { kind: Some(kind), items, unseen });
+                    return found(kind, basket, (!here).then_some((Extent::Elsewhere, why)));
                 }
                 Err(error) if !is_forbidden(&error) => return Err(failed(error)),
                 Err(_) => {}
             }
         }
         let why = format!("you may not list {name}: ask for that right, or look with another --context");
-        Ok(Read { kind: Some(kind), items: Vec::new(), unseen: Some((Extent::All, why)) })
+        Ok(Heap { kind: Some(kind), basket: None, unseen: Some((Extent::All, why)) })
     }
 
     /// Adds the one object that is asked for, where no list showed it.
@@ -209,37 +231,74 @@ pub async fn items<K>(
 where
     K: DeserializeOwned + Send + 'static,
 {
+    listed(client, kind, namespace, which, Box::new(Vec::<K>::new())).await.map(unpacked)
+}
+
+async fn listed(
+    client: &Client,
+    kind: &Kind,
+    namespace: Option<&str>,
+    which: &ListParams,
+    basket: Box<dyn Basket>,
+) -> Result<Box<dyn Basket>, kube::Error> {
     let path = kube::api::DynamicObject::url_path(&kind.resource(), namespace);
     let request = kube::core::Request::new(path).list(which).map_err(kube::Error::BuildRequest)?;
     // A task of its own: several kinds are then read on several processors.
     let mut task = JoinSet::new();
-    task.spawn(patiently(client.clone(), request));
+    task.spawn(patiently(client.clone(), request, basket));
     match task.join_next().await {
-        Some(Ok(items)) => items,
+        Some(Ok(basket)) => basket,
         Some(Err(error)) => Err(kube::Error::Service(Box::new(error))),
-        None => Ok(Vec::new()),
+        None => Err(kube::Error::Service("the list was not read".into())),
+    }
+}
+
+/// What a basket holds.
+fn unpacked<K: 'static>(basket: Box<dyn Basket>) -> Vec<K> {
+    let basket: Box<dyn Any> = basket;
+    basket.downcast::<Vec<K>>().map(|items| *items).unwrap_or_default()
+}
+
+/// Takes the objects of a list one by one. What waits for a server is compiled once for all kinds, so it does not know them.
+trait Basket: Any + Send {
+    /// Forgets what it took.
+    fn empty(&mut self);
+    /// Takes an object.
+    fn take(&mut self, text: &str) -> Result<(), serde_json::Error>;
+}
+
+impl<K: DeserializeOwned + Send + 'static> Basket for Vec<K> {
+    fn empty(&mut self) {
+        self.clear();
+    }
+
+    fn take(&mut self, text: &str) -> Result<(), serde_json::Error> {
+        self.push(serde_json::from_str(text)?);
+        Ok(())
     }
 }
 
 /// Reads a list, some times if need be: a server that has too much to do, or has only just learned of the kind, says when to
 /// ask again.
-async fn patiently<K: DeserializeOwned>(
+async fn patiently(
     client: Client,
     request: http::Request<Vec<u8>>,
-) -> Result<Vec<K>, kube::Error> {
-    for _ in 1..TRIES {
-        match received(client.clone(), request.clone()).await {
-            Err(kube::Error::Api(status)) if status.code == 429 => {
+    mut basket: Box<dyn Basket>,
+) -> Result<Box<dyn Basket>, kube::Error> {
+    let mut left = TRIES;
+    loop {
+        left -= 1;
+        match received(client.clone(), request.clone(), &mut *basket).await {
+            Err(kube::Error::Api(status)) if status.code == 429 && left > 0 => {
                 let told = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
                 tokio::time::sleep(Duration::from_secs(told.clamp(1, 5).into())).await;
             }
-            other => return other,
+            other => return other.map(|()| basket),
         }
     }
-    received(client, request).await
 }
 
-async fn received<K: DeserializeOwned>(client: Client, request: http::Request<Vec<u8>>) -> Result<Vec<K>, kube::Error> {
+async fn received(client: Client, request: http::Request<Vec<u8>>, basket: &mut dyn Basket) -> Result<(), kube::Error> {
     let answer = client.send(request.map(Body::from)).await?;
     let code = answer.status();
     let mut body = answer.into_body();
@@ -249,16 +308,21 @@ async fn received<K: DeserializeOwned>(client: Client, request: http::Request<Ve
         let said = |_| Status::failure(String::from_utf8_lossy(&text).trim(), "").with_code(code.as_u16());
         return Err(kube::Error::Api(serde_json::from_slice(&text).unwrap_or_else(said).boxed()));
     }
-    let (mut cutter, mut items) = (Cutter::default(), Vec::new());
+    basket.empty();
+    let mut cutter = Cutter::default();
     while let Some(frame) = body.frame().await {
         let frame = frame?;
         let Some(piece) = frame.data_ref() else { continue };
-        let keep = |text: &[u8]| serde_json::from_slice(text).map(|item| items.push(item));
-        cutter.feed(piece, keep).map_err(kube::Error::SerdeError)?;
+        let keep = |text: &[u8]| {
+            // Views are read from texts everywhere else, and reading them from bytes too would compile each once more.
+            let text = std::str::from_utf8(text).map_err(|error| kube::Error::Service(Box::new(error)))?;
+            basket.take(text).map_err(kube::Error::SerdeError)
+        };
+        cutter.feed(piece, keep)?;
     }
     if !cutter.is_over() {
-        let early = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the list broke off");
+        let early = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the answer is no list, or breaks off");
         return Err(kube::Error::Service(Box::new(early)));
     }
-    Ok(items)
+    Ok(())
 }

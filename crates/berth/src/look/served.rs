@@ -22,9 +22,7 @@ pub struct Served {
 
 #[derive(Deserialize)]
 struct Document {
-    #[serde(default)]
     kind: String,
-    #[serde(default)]
     items: Vec<Group>,
 }
 
@@ -67,9 +65,15 @@ impl Served {
             Ok(document) => Some(document),
             // Who may not see all of it, or asks a server that cannot tell, may still ask for each.
             Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => None,
+            Err(kube::Error::SerdeError(_)) => None,
             Err(error) => return Err(Box::new(error)),
         };
         Ok(Self::of(document, Kinds::new(client.clone())))
+    }
+
+    /// Every kind is asked for by itself.
+    pub fn each(client: &Client) -> Self {
+        Self::of(None, Kinds::new(client.clone()))
     }
 
     fn of(document: Option<Document>, each: Kinds) -> Self {
@@ -159,9 +163,10 @@ mod tests {
         server.register(sim::server::Kind::namespaced("metal3.io", "v1alpha1", "Host", "hosts"));
         let hosts = [kind("metal3.io", "v1alpha1", "hosts")];
         let groups = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []});
-        for vague in [document("Stale"), groups, json!("?")] {
+        let cut = json!({"kind": "APIGroupDiscoveryList"});
+        for vague in [document("Stale"), groups, cut, json!("?")] {
             assert!(of(&server, &vague).first(&hosts).await.unwrap().is_some(), "{vague}");
         }
-        assert_eq!(server.requests(), 3);
+        assert_eq!(server.requests(), 4);
     }
 }
