@@ -253,7 +253,7 @@ pub struct RunOptions {
     /// Form of the log lines
     #[arg(long, value_name = "FORMAT", default_value = "json", help_heading = "Logs")]
     pub log_format: LogFormat,
-    /// What is logged: error, warn, info, debug, trace, or a filter such as info,kit=debug
+    /// What is logged: error, warn, info, debug, trace (releases: as debug), or a filter such as info,kit=debug
     #[arg(long, value_name = "FILTER", default_value = "info", help_heading = "Logs")]
     pub log_level: String,
 

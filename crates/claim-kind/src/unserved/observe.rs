@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::feed::{Project, Version};
 use kit::kinds;
 use kit::write::Target;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::decide::Pulse;
@@ -77,7 +77,7 @@ impl Project for Claims {
         let HostClaim { metadata, spec, status } = source;
         let found = status.get("conditions").and_then(Value::as_array).and_then(|all| {
             all.iter().enumerate().find_map(|(place, one)| {
-                let condition = Condition::deserialize(one).ok()?;
+                let condition: Condition = serde_json::from_value(one.clone()).ok()?;
                 (condition.type_ == ASSOCIATED).then_some((place, condition))
             })
         });
