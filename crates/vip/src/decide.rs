@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::config::MissingPool;
-use crate::facts::{ClaimFacts, ClusterFacts, PoolName};
+use crate::facts::{ClaimFacts, ClusterFacts, PoolName, address};
+use crate::goal::Goal;
 use crate::hooks::Answer;
 use crate::names::{CONTROL_PLANE_ENABLED, Slot};
 use crate::scene::{Live, Scene};
@@ -120,7 +121,7 @@ pub fn decide(snapshot: &Snapshot) -> Next {
     }
     let waits = held_back(&survey, current, scene);
     if waits.is_none() && survey.goal.reached(asked) {
-        return Next::Answer(Answer::open());
+        return if renders(&survey.goal, asked) { Next::Answer(Answer::open()) } else { retry(SOON, UNSEEN) };
     }
     let steps = claims(&survey, current, scene);
     // A request without uid may be about another Cluster than the claims are; otherwise there is nothing to read while
@@ -147,6 +148,15 @@ pub fn decide(snapshot: &Snapshot) -> Next {
         }
         None => retry(SOON, "waiting until Cluster API has seen the address on the Cluster"),
     }
+}
+
+/// Whether what is rendered from this copy has the host that the Cluster is to have. An endpoint that is there is never
+/// replaced, so one that somebody has changed since is waited for.
+fn renders(goal: &Goal, asked: &ClusterFacts) -> bool {
+    let same = |host: &str| {
+        host == asked.endpoint.host || address(host).is_some_and(|a| address(&asked.endpoint.host) == Some(a))
+    };
+    goal.endpoint.as_ref().is_none_or(|endpoint| same(&endpoint.host))
 }
 
 /// Cluster API has found the class, and pools may be as new as the Cluster: an index that does not show them is behind.
