@@ -248,7 +248,8 @@ impl Claims {
         let touched = match self.hand.change_while(host, judge, || self.confirm_live(s)).await {
             Ok(touched) => touched,
             Err(error) => {
-                let error = error.told_as(Error::Bind);
+                let of_host = matches!(error, Error::Host(_));
+                let error = if of_host { error.told_as(Error::Bind) } else { error };
                 // No conflict and no outage: this host will not have it, so the claim looks elsewhere for a while.
                 if matches!(error, Error::Bind(_)) {
                     self.refused(s, host, REFUSED, None);

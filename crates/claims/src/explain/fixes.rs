@@ -162,7 +162,8 @@ fn told(case: &Case<'_>) -> Vec<Fix> {
         })
         .collect();
     if condition.reason == Reason::QuotaExceeded.as_str() {
-        fixes.push(Fix::say("delete a claim of this namespace that is not needed, or ask for a larger quota"));
+        let room = "delete a claim of this namespace that is not needed, or ask for a larger quota";
+        fixes.insert(0, Fix::say(room));
     }
     if condition.status != "True" {
         fixes.push(Fix::say("ask who owns the hosts: with rights to read them this command tells about each"));

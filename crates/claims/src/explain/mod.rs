@@ -277,7 +277,8 @@ impl Case<'_> {
         let passing = |unfit: &Unfit| matches!(unfit, Unfit::NotAvailable | Unfit::CoolDown);
         let soon = unbound.why == crate::yard::Why::WaitingForReuseHost
             || unbound.reasons.iter().any(|(unfit, _)| passing(unfit));
-        if soon { Level::Waiting } else { Level::Problem }
+        // Nobody but a person gives a tenant more room.
+        if soon && unbound.why != crate::yard::Why::QuotaExceeded { Level::Waiting } else { Level::Problem }
     }
 
     /// What the claim's own status says about a claim without a host.
@@ -292,7 +293,7 @@ impl Case<'_> {
             .any(|entry| [Unfit::NotAvailable, Unfit::CoolDown].iter().any(|unfit| unfit.as_str() == entry.reason));
         let level = match condition.status.as_str() {
             "True" => Level::Ok,
-            _ if moving => Level::Waiting,
+            _ if moving && condition.reason != Reason::QuotaExceeded.as_str() => Level::Waiting,
             _ => Level::Problem,
         };
         let facts = counts.filter_map(|entry| Some(Fact { name: known(&entry.reason)?, value: count(entry.count) }));

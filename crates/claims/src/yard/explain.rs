@@ -196,7 +196,7 @@ impl Yard {
                 // What keeps the claims of the line from a host that fits them all is a cool-down.
                 None => Unfit::CoolDown,
             });
-            if !room && unfit.may_pass() && unfit != Unfit::QuotaExceeded {
+            if !room && unfit.may_pass() && unfit != Unfit::QuotaExceeded && !wish.is_elsewhere(&seen) {
                 let found = self.full_for_another(wish, tenant, &seen);
                 room = found.is_none();
                 later = later.or(found);

@@ -48,7 +48,15 @@ impl Unfit {
     /// Whether the host is one that fits, but for how it stands at the moment.
     #[must_use]
     pub const fn may_pass(self) -> bool {
-        !matches!(self, Self::OtherNamespace | Self::NotAdmitted | Self::SelectorMismatch | Self::OtherFailureDomain)
+        !matches!(
+            self,
+            Self::OtherNamespace
+                | Self::NotAdmitted
+                | Self::SelectorMismatch
+                | Self::Deleting
+                | Self::ExternallyProvisioned
+                | Self::OtherFailureDomain
+        )
     }
 
     /// The reason as it stands in a status.

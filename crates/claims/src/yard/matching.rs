@@ -43,8 +43,7 @@ impl Yard {
         if host.ailment.is_some() {
             return host.ailment;
         }
-        let elsewhere = wish.required && wish.domain.as_deref() != host.domain();
-        (elsewhere && wish.domain.is_some()).then_some(Unfit::OtherFailureDomain)
+        wish.is_elsewhere(host).then_some(Unfit::OtherFailureDomain)
     }
 
     /// Which limit keeps a tenant from a host, which it may hold already.

@@ -8,6 +8,7 @@ use api::key::ObjectKey;
 use jiff::Timestamp;
 
 use super::Ageing;
+use super::hosts::Seen;
 use super::policies::Admitted;
 use super::quotas::Share;
 use crate::labels::Selector;
@@ -25,6 +26,11 @@ pub(super) struct Signature {
 }
 
 impl Signature {
+    /// Whether a host is in another failure domain than the one that is insisted on.
+    pub(super) fn is_elsewhere(&self, host: &Seen<'_>) -> bool {
+        self.required && self.domain.is_some() && self.domain.as_deref() != host.domain()
+    }
+
     fn gist(&self) -> impl Ord + '_ {
         (self.admitted.id, &self.selector, &self.in_namespace, &self.domain, self.required, &self.group)
     }

@@ -232,6 +232,10 @@ fn a_tenant_at_its_limit_is_told_so_whoever_has_the_other_hosts() {
     assert_eq!(yard.unbound(&key("t1/b"), at(1000)).reasons, [(Unfit::InUse, 2)]);
     yard.claim(&key("t2/b"), Some(claim("t2/b", 3, json!({}))), at(1001));
     assert_eq!(told(&mut yard, "t2/b", 1001), (Why::NoHost, "0/2 hosts fit: 2 in use".to_owned()));
+    // No host of its failure domain is there, and that is what it is told, whoever has the others.
+    let picky = json!({"failureDomain": "z", "failureDomainMode": "Required"});
+    yard.claim(&key("t1/c"), Some(claim("t1/c", 4, picky)), at(1001));
+    assert_ne!(told(&mut yard, "t1/c", 1001).0, Why::QuotaExceeded);
     // A host that the quota does not count is one to wait for.
     let metal =
         json!({"tenants": {"names": ["t1"]}, "hard": {"hosts": 1}, "hostSelector": {"matchLabels": {"a": "b"}}});
