@@ -89,14 +89,14 @@ impl Cutter {
                     self.word.clear();
                 }
             }
-            b':' if self.depth == 1 => {
-                self.key = std::mem::take(&mut self.word);
-                self.listed |= self.key == b"items";
-            }
+            b':' if self.depth == 1 => self.key = std::mem::take(&mut self.word),
+            // Of `null`: Go writes a list of nothing so.
+            b'n' if self.depth == 1 => self.listed |= self.key == b"items",
             b'{' | b'[' => {
                 self.depth += 1;
                 if self.depth == 2 && byte == b'[' {
                     self.inside = self.key == b"items";
+                    self.listed |= self.inside;
                 }
                 if self.inside && self.depth == 3 && byte == b'{' {
                     return Edge::Begin;
@@ -150,7 +150,16 @@ mod tests {
         for none in [r#"{"items":[]}"#, r#"{"items":null}"#] {
             assert_eq!(cut(none, 3), (Vec::new(), true), "{none}");
         }
-        for other in ["{}", r#"{"kind":"Status","details":{"items":[]}}"#, "[]", r#"["items"]"#, r#""items""#] {
+        let others = [
+            "{}",
+            "[]",
+            r#""items""#,
+            r#"["items"]"#,
+            r#"{"items":"none"}"#,
+            r#"{"items":{"n":[]}}"#,
+            r#"{"kind":"Status","details":{"items":[]}}"#,
+        ];
+        for other in others {
             assert_eq!(cut(other, 3), (Vec::new(), false), "{other}");
         }
     }
