@@ -334,10 +334,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             Ok(instance) => {
                 self.memories.went_well(&s.key, Doing::Launch);
                 let told = self.clock.instant();
-                self.memories.change(&s.key, |memory| {
-                    memory.launched = Some((told, Box::new(instance.clone())));
-                    memory.first_ended = None;
-                });
+                self.memories.change(&s.key, |memory| memory.launched = Some((told, Box::new(instance.clone()))));
                 self.hurry.note(&s.key, Priority::Background);
                 let cluster = s.cluster_name().unwrap_or_default();
                 tracing::info!(object = %s.key, cluster, instance_id = %instance.id, "instance launched");
@@ -374,8 +371,11 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
                 self.memories.went_well(&s.key, Doing::Terminate);
                 let told = self.clock.instant();
                 self.memories.change(&s.key, |memory| {
+                    // Ended once more is not ended anew.
+                    if !instances.iter().any(|instance| memory.ended.contains_key(instance)) {
+                        memory.first_ended = Some(told);
+                    }
                     memory.ended.extend(instances.iter().map(|instance| (instance.clone(), told)));
-                    memory.first_ended.get_or_insert(told);
                 });
                 if s.journal().allocation.is_some_and(|allocation| !allocation.phase.is_over()) {
                     // From now on its hosts are about to be empty.

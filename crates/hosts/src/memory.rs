@@ -37,7 +37,7 @@ pub struct Memory {
     pub launched: Option<(Instant, Box<Instance>)>,
     /// Instances that EC2 said it ends, and when.
     pub ended: BTreeMap<InstanceId, Instant>,
-    /// When the first of them was.
+    /// When the last instance was ended that had not been before.
     pub first_ended: Option<Instant>,
 }
 
