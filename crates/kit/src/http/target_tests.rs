@@ -111,7 +111,8 @@ fn parts_that_mislead_are_refused_by_name() {
         assert_eq!(refused(url), TargetError::Characters, "{url}");
     }
     // A name in another script is written in its ASCII form, so that nobody takes it for another name.
-    let scripts = ["bücher.example", "EXÄMPLE.com", "ex%C3%A4mple.com", "раураl.example", "１２７.0.0.1", "127。0。0。1"];
+    let scripts =
+        ["bücher.example", "EXÄMPLE.com", "ex%C3%A4mple.com", "раураl.example", "１２７.0.0.1", "127。0。0。1"];
     for host in scripts {
         assert!(matches!(refused(&format!("https://{host}/")), TargetError::Parse(_)), "{host}");
         assert!(Target::parse(&format!("oci://{host}:8080/x"), &web()).is_err(), "{host}");
