@@ -19,7 +19,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::feed::{Feed, Project, Question, Scope, Source, Watch, Watched};
+use crate::feed::{self, Feed, Project, Question, Scope, Source, Watch, Watched};
 use crate::gates::Gates;
 use crate::kinds::{Kind, Kinds};
 use crate::lease::{Leadership, Standing};
@@ -110,6 +110,8 @@ pub struct Manager {
     metrics: Metrics,
     meter: Meter,
     kinds: Kinds,
+    /// For feeds, which ask it for what is there.
+    lists: Client,
     options: Options,
     stop: CancellationToken,
     stages: BTreeMap<Stage, CancellationToken>,
@@ -139,6 +141,7 @@ impl Manager {
         let leadership = Leadership::alone(clock.clone());
         let manager = Arc::new(Self {
             kinds: Kinds::new(lanes.rooms().clone()),
+            lists: feed::client(lanes.rooms()),
             meter: Meter::new(&metrics),
             lanes,
             clock,
@@ -257,7 +260,7 @@ impl Manager {
         let watch = Arc::new(Watch::new(question, self.clock.clone()));
         let gate = self.gates.gate(&format!("kind {name}"));
         let source = Source {
-            client: self.client().clone(),
+            client: self.lists.clone(),
             scope: self.options.scope.clone(),
             kinds: self.kinds.clone(),
             refresh: self.options.resync,

@@ -9,6 +9,7 @@
 //! - A kind that is not served yet is waited for; one that stops being served is announced as gone.
 
 mod index;
+mod lists;
 mod run;
 mod wire;
 
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 
 use index::Index;
 pub use index::{Delta, Version};
+pub(crate) use lists::client;
 pub use run::Scope;
 pub(crate) use run::{Question, Reconnect, Source, Watch};
 

@@ -14,13 +14,11 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 use super::wire::{Letter, Wire};
-use super::{Delta, Feed, Phase, Project, Version, Watched};
+use super::{Delta, Feed, Phase, Project, Version, Watched, lists};
 use crate::clock::Clock;
 use crate::gates::Gate;
 use crate::kinds::{Kind, Kinds};
 
-/// Objects per page of a list: large pages leave large heaps behind.
-const PAGE: u32 = 100;
 /// A kind that is named by discovery but answered with 404, or an object that cannot be read, is looked at again after
 /// this, half of it jitter.
 const DOUBT: Duration = Duration::from_secs(2);
@@ -59,7 +57,7 @@ impl Question {
 
     fn config(&self) -> watcher::Config {
         let selector = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let all = watcher::Config::default().page_size(PAGE);
+        let all = lists::config();
         watcher::Config { label_selector: selector(self.labels), field_selector: selector(self.fields), ..all }
     }
 }
@@ -138,7 +136,7 @@ impl Scope {
 /// Where feeds are filled from.
 #[derive(Clone)]
 pub(crate) struct Source {
-    /// The API server.
+    /// The API server, by a client that may be asked for first lists.
     pub(crate) client: Client,
     /// Which part of it.
     pub(crate) scope: Scope,
@@ -231,6 +229,8 @@ enum End {
     Refresh,
     /// An object could not be read. Whoever went on would decide without it, so everything is listed again until it can.
     Unreadable,
+    /// A list ended before it was complete, and nothing said why.
+    CutShort,
 }
 
 impl Watch {
@@ -279,7 +279,7 @@ impl Watch {
             let end = loop {
                 match filler.follow(&source, &gate, &stop).await {
                     End::Refresh => tracing::debug!(kind = %filler.kind, "listing again"),
-                    End::Unreadable => {
+                    End::Unreadable | End::CutShort => {
                         tokio::select! {
                             () = stop.cancelled() => return,
                             () = tokio::time::sleep(self.doubt()) => {}
@@ -289,7 +289,7 @@ impl Watch {
                 }
             };
             match end {
-                End::Stopped | End::Refresh | End::Unreadable => return,
+                End::Stopped | End::Refresh | End::Unreadable | End::CutShort => return,
                 End::NotServed => {
                     // One 404 is no proof (another server behind the same address, a proxy): nothing is given up, and
                     // nothing is asked in a tight loop, before discovery says the same.
@@ -413,6 +413,10 @@ impl Filler<'_> {
                 },
             };
             match event {
+                Ok(Event::Init) if parts.open.contains_key(&number) => {
+                    tracing::warn!(kind = %self.kind, "a list was cut short, trying again");
+                    return End::CutShort;
+                }
                 Ok(event) => {
                     if let Err(error) = self.take(&mut parts, number, event) {
                         tracing::error!(kind = %self.kind, error = %error, "an object cannot be read, listing again");
@@ -433,6 +437,10 @@ impl Filler<'_> {
                     // Once the index is complete an interruption heals unannounced, so the gate would go on lying.
                     if !current {
                         gate.waiting(format!("listing {}: interrupted, trying again", self.kind.plural));
+                    }
+                    // A stream may go on behind an error, and would then seem complete without what was lost.
+                    if parts.open.remove(&number).is_some() {
+                        return End::CutShort;
                     }
                 }
             }

@@ -209,6 +209,55 @@ async fn a_list_that_is_refused_again_and_again_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_there_is_one_request_and_the_watch_goes_on_from_it() {
+    let server = with_widgets();
+    for number in 0..250 {
+        server.put(widget(&format!("w{number}"), number)).unwrap();
+    }
+    let world = World::start(server, Scope::All);
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    assert_eq!(world.feed.len(), 250);
+    assert!(world.server.delete(WIDGETS, "default", "w7"));
+    world.until("gone", |w| w.feed.len() == 249).await;
+    assert_eq!(world.asked(), (1, 1), "a list and a watch");
+    world.server.expire_watches();
+    world.until("listed again", |w| w.asked() == (2, 2)).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_not_whole_is_asked_for_again_and_nothing_is_taken_for_gone() {
+    let server = with_widgets();
+    for name in ["a", "b"] {
+        server.put(widget(name, 1)).unwrap();
+    }
+    let object = |name: &str| server.get(WIDGETS, "default", name).unwrap();
+    let list = |items: Vec<Value>, more: Value| json!({"metadata": {"resourceVersion": "9", "continue": more}, "items": items});
+    let cut = list(vec![object("a"), object("b")], json!("")).to_string();
+    let shows_one = |name: &str| list(vec![object(name)], json!("")).to_string();
+    let broken = Arc::new(Mutex::new(vec![
+        format!("{}]", &shows_one("a")),
+        list(vec![object("a")], json!("and more")).to_string(),
+        cut[..cut.len() - 40].to_owned(),
+        shows_one("a").replacen("\"a\"", "5", 1),
+        "{}".to_owned(),
+        "no list".to_owned(),
+    ]));
+    let last = shows_one("b");
+    let world = World::breaking(server.clone(), Arc::clone(&broken));
+    world.until("synced", |w| w.feed.phase() == Phase::Synced).await;
+    assert!(broken.lock().unwrap().is_empty());
+    assert_eq!(world.heard(), ["a ->1", "b ->1"]);
+    // Once more, with both known: what the broken list does not show is still there.
+    broken.lock().unwrap().push(last[..last.len() - 1].to_owned());
+    world.server.expire_watches();
+    world.until("asked again", |_| broken.lock().unwrap().is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!((world.heard(), world.feed.len()), (Vec::new(), 2));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn discovery_knows_served_and_missing_kinds() {
     let server = with_widgets();
     let kinds = Kinds::new(server.client("kinds").kube());

@@ -96,10 +96,33 @@ impl World {
     }
 
     fn with(server: Server, options: Options) -> Self {
+        Self::asking(server, options, |client| client)
+    }
+
+    /// The first lists of widgets are these, the last of them first.
+    fn breaking(server: Server, broken: Arc<Mutex<Vec<String>>>) -> Self {
+        Self::asking(server, Options::default(), |client| {
+            let answer = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                let query = request.uri().query().unwrap_or_default();
+                let first = request.uri().path().ends_with("/widgets") && !query.contains("watch=true");
+                let text = first.then(|| broken.lock().unwrap().pop()).flatten();
+                let client = client.clone();
+                async move {
+                    match text {
+                        Some(text) => Ok(http::Response::new(kube::client::Body::from(text.into_bytes()))),
+                        None => client.send(request).await,
+                    }
+                }
+            });
+            kube::Client::new(answer, "default")
+        })
+    }
+
+    fn asking(server: Server, options: Options, way: impl FnOnce(kube::Client) -> kube::Client) -> Self {
         let gates = Gates::new();
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap(), 1);
         let kit = server.client("kit");
-        let manager = Manager::new(kit.kube(), clock, gates.clone(), Metrics::new(), options);
+        let manager = Manager::new(way(kit.kube()), clock, gates.clone(), Metrics::new(), options);
         let feed = manager.feed::<Sizes>().unwrap();
         let heard = Arc::new(Mutex::new(Vec::new()));
         let hear = Arc::clone(&heard);
