@@ -7,13 +7,12 @@ use api::key::ObjectKey;
 use api::own::HostClaimStatus;
 use claim_kind::table::Table;
 use jiff::Timestamp;
-use kit::events::Events;
 use kit::feed::{Seen, Version};
 use kit::manager::{self, Manager, Stage};
 use kit::queue::{Priority, Work};
 use kit::room::{Driver, Flow, Notice, Pace, Report, Room, Trouble, Violation};
 use kit::teller::Teller;
-use kit::write::{Target, Writer};
+use kit::write::Writer;
 
 use crate::apply::Error;
 use crate::config::Config;
@@ -132,10 +131,6 @@ impl Room for Claims {
 
     fn event(&self, transition: &kit::conditions::Transition) -> Option<Notice> {
         status::event(transition)
-    }
-
-    async fn say(&self, _: &Events, target: &Target, notice: Notice, message: &str) {
-        self.events.say(target, notice.warning, notice.reason, message).await;
     }
 
     fn wrote(&self, key: &ObjectKey, version: &Version) {

@@ -234,10 +234,6 @@ impl<C: Cloud, A: Asker> Room for Keeper<C, A> {
         A::event(transition)
     }
 
-    async fn say(&self, _: &Events, target: &Target, notice: Notice, message: &str) {
-        self.tell(target, notice.warning, notice.reason, message).await;
-    }
-
     fn priority(&self, key: &ObjectKey, _: Priority) -> Priority {
         self.hurry.of(key)
     }

@@ -3,8 +3,9 @@
 //! An event costs the server as much as the write that it tells of. One sender takes them in order, one at a time, and while
 //! the process is crowded not even that: what happens is done first and told of afterwards, within half a minute.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
@@ -73,7 +74,12 @@ struct Word {
     by: Instant,
 }
 
-/// Takes events to be sent.
+/// The tellers of a process, by room.
+#[derive(Default)]
+struct Tellers(Mutex<HashMap<&'static str, Teller>>);
+
+/// Takes events to be sent. Clones share one line.
+#[derive(Clone)]
 pub struct Teller {
     events: Events,
     clock: Clock,
@@ -81,9 +87,15 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// A teller for one room, whose events are sent as long as the room decides.
+    /// The teller of a room, whose events are sent as long as the room decides, in the order in which they were said.
     #[must_use]
     pub fn start(manager: &Manager, room: &'static str) -> Self {
+        let tellers = manager.common::<Tellers>();
+        let mut tellers = tellers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tellers.entry(room).or_insert_with(|| Self::begin(manager, room)).clone()
+    }
+
+    fn begin(manager: &Manager, room: &'static str) -> Self {
         let events = Events::new(manager.client().clone(), room, Some(manager.instance().to_owned()));
         let (teller, sending) = Self::new(events, manager.clock().clone(), manager.common());
         manager.spawn(Stage::Decide, &format!("{room} events"), |stop| sending.run(stop));

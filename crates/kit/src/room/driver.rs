@@ -19,13 +19,12 @@ use crate::backoff::Backoff;
 use crate::class::{Class, Classify};
 use crate::clock::Clock;
 use crate::conditions::{State, Verdict, fold};
-use crate::events::Events;
 use crate::fault::{self, Side};
 use crate::lease::Leadership;
 use crate::manager::Manager;
 use crate::queue::{Priority, Work, slot};
 use crate::telemetry::{Failure, Pass};
-use crate::teller::Crowd;
+use crate::teller::{Crowd, Teller};
 use crate::write::Writer;
 
 /// How long reading the world may take.
@@ -80,7 +79,7 @@ pub struct Driver<R: Room> {
     clock: Clock,
     meter: Meter,
     writer: Writer,
-    events: Events,
+    teller: Teller,
     leadership: Leadership,
     crowd: Arc<Crowd>,
     passes: AtomicU64,
@@ -117,7 +116,7 @@ impl<R: Room> Driver<R> {
             backoff: Backoff::new(clock.clone(), R::PACE),
             meter: manager.meter().clone(),
             writer: Writer::new(manager.client().clone(), R::NAME),
-            events: Events::new(manager.client().clone(), R::NAME, Some(manager.instance().to_owned())),
+            teller: Teller::start(manager, R::NAME),
             leadership,
             crowd: manager.common(),
             passes: AtomicU64::new(0),
@@ -334,7 +333,7 @@ impl<R: Room> Driver<R> {
         }
         for transition in &folded.transitions {
             if let Some(notice) = self.room.event(transition) {
-                self.room.say(&self.events, &target, notice, &transition.message).await;
+                self.teller.say(&target, notice.warning, notice.reason, &transition.message).await;
             }
         }
         Ok(true)

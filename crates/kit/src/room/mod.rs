@@ -23,7 +23,6 @@ pub use meter::Meter;
 
 use crate::class::{Class, Classify, chain};
 use crate::conditions::{State, Transition, Verdict};
-use crate::events::Events;
 use crate::feed::Version;
 use crate::queue::Priority;
 use crate::write::{self, Target};
@@ -78,11 +77,6 @@ pub trait Room: Send + Sync + 'static {
     /// The event that tells of a transition; `None` when nobody needs to be told.
     fn event(&self, transition: &Transition) -> Option<Notice> {
         Some(Notice { reason: transition.reason, warning: transition.to != State::True })
-    }
-
-    /// Tells of a transition, once it is stored. A room with very much to tell may do so later.
-    fn say(&self, events: &Events, target: &Target, notice: Notice, message: &str) -> impl Future<Output = ()> + Send {
-        events.say(target, notice.warning, notice.reason, message)
     }
 
     /// Whether a status that cannot be written is not worth another attempt: on a foreign object we may lack the right

@@ -11,11 +11,10 @@ use kit::class::{Class, Classify};
 use kit::clock::Clock;
 use kit::conditions::Transition;
 use kit::doors::Clients;
-use kit::events::Events;
 use kit::feed::Version;
 use kit::room::{Flow, Notice, Report, Room, Trouble, Violation};
 use kit::teller::Teller;
-use kit::write::{self, Target, Writer};
+use kit::write::{self, Writer};
 use tokio::time::Instant;
 
 use super::decide::{self, Says, Step, Thought};
@@ -217,10 +216,6 @@ impl Room for Keeper {
         let told = worth.iter().find(|reason| reason.as_str() == transition.reason);
         let summed = transition.type_ == api::reasons::READY && transition.reason != Reason::InvalidSpec.as_str();
         told.filter(|_| !summed).map(|reason| Notice { reason: reason.as_str(), warning: true })
-    }
-
-    async fn say(&self, _: &Events, target: &Target, notice: Notice, message: &str) {
-        self.events.say(target, notice.warning, notice.reason, message).await;
     }
 
     fn wrote(&self, key: &ObjectKey, version: &Version) {
