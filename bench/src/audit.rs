@@ -161,11 +161,21 @@ pub struct Tail {
     seen: HashSet<String>,
 }
 
+/// No line of the log is longer: it has no bodies.
+const LONGEST: u64 = 64 * 1024;
+
 impl Tail {
-    /// Starts at the present end of the log.
+    /// Starts at the present end of the log. A line that is just being written is still to come.
     pub fn at_end(path: &Path) -> Result<Self> {
-        let offset = std::fs::metadata(path).with_context(|| format!("reading {}", path.display()))?.len();
-        Ok(Self { path: path.to_owned(), offset, rest: Vec::new(), seen: HashSet::new() })
+        let shown = path.display();
+        let mut file = std::fs::File::open(path).with_context(|| format!("opening {shown}"))?;
+        let end = file.metadata().with_context(|| format!("reading {shown}"))?.len();
+        let from = end.saturating_sub(LONGEST);
+        file.seek(SeekFrom::Start(from)).context("seeking in the audit log")?;
+        let mut last = Vec::new();
+        file.take(end - from).read_to_end(&mut last).context("reading the audit log")?;
+        let whole = last.iter().rposition(|b| *b == b'\n').map_or(0, |at| at as u64 + 1);
+        Ok(Self { path: path.to_owned(), offset: from + whole, rest: Vec::new(), seen: HashSet::new() })
     }
 
     /// What the process under test has asked since the last call.
@@ -258,6 +268,24 @@ mod tests {
         writeln!(f, "{}", line("w", "watch", "x", "ResponseComplete", "admin", "")).unwrap();
         let rest = tail.read().unwrap();
         assert_eq!(rest.iter().map(|r| r.verb.as_str()).collect::<Vec<_>>(), ["list"]);
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_is_still_to_come() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        let whole = line("old", "list", "x", "ResponseComplete", "admin", "") + "\n";
+        let next = line("new", "get", "x", "ResponseComplete", "admin", "") + "\n";
+        for before in ["", whole.as_str()] {
+            for cut in 0..next.len() {
+                let (head, end) = next.split_at(cut);
+                std::fs::write(&path, format!("{before}{head}")).unwrap();
+                let mut tail = Tail::at_end(&path).unwrap();
+                std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(end.as_bytes()).unwrap();
+                let seen: Vec<String> = tail.read().unwrap().into_iter().map(|request| request.verb).collect();
+                assert_eq!(seen, ["get"], "cut at {cut}");
+            }
+        }
     }
 
     #[test]
