@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use http::Method;
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -76,10 +75,5 @@ async fn feed(kubeconfig: &Path, path: &str, touch: bool, ready: watch::Sender<b
         pool.ok(0, Method::PATCH, &format!("{path}/{name}"), Body::Merge(patch.into())).await?;
     }
     ready.send_replace(true);
-    let query = format!("{path}?watch=1&resourceVersion={version}&timeoutSeconds=3600");
-    let mut body = pool.watch(&query).await?.into_body();
-    while let Some(frame) = body.frame().await {
-        frame.context("reading the watch")?;
-    }
-    bail!("the watch of {path} ended")
+    crate::watch::follow(&pool, path, &version, &[], |_| Ok(())).await
 }

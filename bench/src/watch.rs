@@ -111,19 +111,23 @@ pub async fn main(kubeconfig: &Path, path: &str, from: &str, show: &[String]) ->
         let _ = std::io::stdin().read(&mut [0u8; 1]);
         let _ = gone.send(());
     });
-    tokio::select! {
-        _ = parent => Ok(()),
-        end = follow(&pool, path, from, show) => end,
-    }
-}
-
-async fn follow(pool: &Pool, path: &str, from: &str, show: &[String]) -> Result<()> {
-    let mut version = from.to_owned();
     let mut out = std::io::stdout();
-    let mut print = |s: &Stamp| -> Result<()> {
+    let print = |s: &Stamp| -> Result<()> {
         serde_json::to_writer(&mut out, s).context("printing an event")?;
         out.write_all(b"\n").and_then(|()| out.flush()).context("printing an event")
     };
+    tokio::select! {
+        _ = parent => Ok(()),
+        end = follow(&pool, path, from, show, print) => end,
+    }
+}
+
+/// Tells of every change since a version. A server may end any watch at any time; it is opened again where it ended.
+pub async fn follow<F>(pool: &Pool, path: &str, from: &str, show: &[String], mut tell: F) -> Result<()>
+where
+    F: FnMut(&Stamp) -> Result<()>,
+{
+    let mut version = from.to_owned();
     loop {
         let query = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds=7200&resourceVersion={version}");
         let answer = pool.watch(&query).await?;
@@ -135,7 +139,7 @@ async fn follow(pool: &Pool, path: &str, from: &str, show: &[String]) -> Result<
             conditions: vec![],
             shown: vec![],
         };
-        print(&open)?;
+        tell(&open)?;
         let (mut body, mut rest) = (answer.into_body(), Vec::new());
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.context("reading the watch")?.into_data() else { continue };
@@ -149,7 +153,7 @@ async fn follow(pool: &Pool, path: &str, from: &str, show: &[String]) -> Result<
                 }
                 version.clone_from(&event.object.metadata.resource_version);
                 if event.event != "BOOKMARK" {
-                    print(&Stamp { shown: texts(&line, show)?, ..stamp(event, at_us) })?;
+                    tell(&Stamp { shown: texts(&line, show)?, ..stamp(event, at_us) })?;
                 }
             }
         }
