@@ -11,6 +11,7 @@ use crate::http::{Body, Pool};
 use crate::leg::wait_for_quiet_machine;
 use crate::scenario::Shape;
 use crate::stats::{Percentiles, percentiles};
+use crate::store::stored;
 use crate::{seed, server::Server};
 
 /// Connections of the plain client.
@@ -81,19 +82,32 @@ pub async fn measure(
     seed::install(&pool, definitions, scenario).await?;
     let version: serde_json::Value = pool.get("/version").await?;
     let (load_average, disturbed) = wait_for_quiet_machine(load_wait).await?;
-    let paths: Vec<String> = (0..requests)
-        .map(|n| {
-            let s = scenario.object(seed_value, FIRST + n as u64);
+    let paths = |shape: &dyn Shape| -> Vec<String> {
+        let path = |n: usize| {
+            let s = shape.object(seed_value, FIRST + n as u64);
             format!("{}/{}", s.collection, s.name)
-        })
-        .collect();
-    let at = |n: usize| paths.get(n).cloned().context("no such object");
+        };
+        (0..requests).map(path).collect()
+    };
+    let find = |paths: &[String], n: usize| paths.get(n).cloned().context("no such object");
+    let own = paths(scenario);
+    let at = |n: usize| find(&own, n);
+    let patched = match scenario.patched() {
+        Some(others) => {
+            // With their status, which a server would not take with a new object.
+            let make = |n: usize| Ok(stored(others.object(seed_value, FIRST + n as u64).object, n as u64));
+            server.store().put(others.kind(), requests, make).await.context("storing what is patched")?;
+            paths(others)
+        }
+        None => own.clone(),
+    };
     let merge = |v: serde_json::Value| Body::Merge(v.to_string().into());
 
     let create = series(&pool, requests, |n| Ok(seed::create(scenario, seed_value, FIRST + n as u64))).await;
     let create = create.context("measuring creates")?;
     let patch_metadata = series(&pool, requests, |n| {
-        Ok((Method::PATCH, at(n)?, merge(json!({"metadata": {"annotations": {"example.test/round": n.to_string()}}}))))
+        let change = json!({"metadata": {"annotations": {"example.test/round": n.to_string()}}});
+        Ok((Method::PATCH, find(&patched, n)?, merge(change)))
     });
     let patch_metadata = patch_metadata.await.context("measuring metadata patches")?;
     let patch_status = series(&pool, requests, |n| {

@@ -14,6 +14,7 @@ use crate::audit::{Tail, Tally};
 use crate::child::{self, Process, now_us};
 use crate::http::{Body, Pool, probe};
 use crate::metrics::{self, ByVerb, CrossCheck};
+use crate::proc::Busy;
 use crate::scenario::{Ended, Kind, Scenario};
 use crate::server::Server;
 use crate::stats::{Percentiles, percentiles};
@@ -162,11 +163,12 @@ async fn start(side: &Side, kubeconfig: &Path, log: &Path, bound: Duration) -> R
 /// it never falls silent.
 async fn settle(started: &mut Started, counter: &mut Counter, pace: Pace) -> Result<Option<f64>> {
     let ready_us = started.ready_ms.map_or(0, |ms| (ms * 1e3).ceil() as i64);
-    let from = Instant::now();
+    let (from, mut busy) = (Instant::now(), Busy::of(started.process.pid())?);
     loop {
         counter.read()?;
         started.process.alive()?;
-        let last = counter.last_us.unwrap_or(0).max(started.process.started_us + ready_us);
+        let requests = counter.last_us.unwrap_or(0).max(started.process.started_us + ready_us);
+        let last = requests.max(busy.look(now_us())?.unwrap_or(0));
         if now_us() - last >= pace.settle.as_micros() as i64 {
             return Ok(Some((last - started.process.started_us) as f64 / 1e3));
         }

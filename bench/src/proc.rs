@@ -1,6 +1,7 @@
 //! What the kernel knows of a process, of a binary and of the machine.
 
 use std::path::Path;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -42,6 +43,34 @@ fn parse_cpu(stat: &str) -> Option<f64> {
     let mut fields = rest.split_whitespace().skip(11);
     let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
     Some(ticks as f64 / TICKS)
+}
+
+/// So much of a core, between two looks, is work.
+const WORK: f64 = 0.2;
+
+/// Tells when a process was last at work. Whoever reads what a server streams sends nothing that could be counted.
+pub struct Busy {
+    pid: u32,
+    used: f64,
+    looked: Instant,
+    last_us: Option<i64>,
+}
+
+impl Busy {
+    /// Looks for the first time.
+    pub fn of(pid: u32) -> Result<Self> {
+        Ok(Self { pid, used: cpu_seconds(pid)?, looked: Instant::now(), last_us: None })
+    }
+
+    /// Looks again; when it was last at work, in microseconds since the epoch.
+    pub fn look(&mut self, now_us: i64) -> Result<Option<i64>> {
+        let (used, looked) = (cpu_seconds(self.pid)?, Instant::now());
+        if used - self.used >= WORK * looked.duration_since(self.looked).as_secs_f64() {
+            self.last_us = Some(now_us);
+        }
+        (self.used, self.looked) = (used, looked);
+        Ok(self.last_us)
+    }
 }
 
 /// The load average of the last minute.

@@ -21,6 +21,11 @@ impl Server {
         Self::launch(dir, true).await
     }
 
+    /// User and system seconds of the server and its store so far.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        crate::proc::cpu_seconds(self.plane.pid().context("the server does not run")?)
+    }
+
     /// The same without an audit log, which costs each request: to fill a store whose requests nobody counts.
     pub async fn unlogged(dir: &Path) -> Result<Self> {
         Self::launch(dir, false).await

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::audit::Tail;
 use crate::ceiling::{self, Ceiling};
-use crate::child::{self, Process};
+use crate::child::{self, Process, now_us};
 use crate::http::probe;
-use crate::proc::{self, Memory, Processors};
+use crate::proc::{self, Busy, Memory, Processors};
 use crate::scenario::Shape;
 use crate::server::Server;
 
@@ -162,7 +162,7 @@ impl<'a> Stage<'a> {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let ready_ms = process.started.elapsed().as_secs_f64() * 1e3;
-        Ok(Subject { process, ready_ms, metrics })
+        Ok(Subject { process, ready_ms, at_work_us: None, metrics })
     }
 
     /// Runs one part within what is left of the time. What goes wrong in it stands in the document under its name; what
@@ -200,6 +200,8 @@ pub struct Subject {
     pub process: Process,
     /// Milliseconds from exec until it said that it is ready.
     pub ready_ms: f64,
+    /// When it was last seen at work.
+    pub at_work_us: Option<i64>,
     metrics: String,
 }
 
@@ -215,9 +217,10 @@ impl Subject {
         Ok(sum(&text, name))
     }
 
-    /// Waits until it has asked the server for nothing but leases for `quiet`, at most `bound`; whether it fell silent.
+    /// Waits until for `quiet` it was not at work and has asked the server for nothing but leases, at most `bound`; whether it
+    /// fell silent.
     pub async fn silent(&mut self, server: &Server, quiet: Duration, bound: Duration) -> Result<bool> {
-        let mut audit = Tail::at_end(&server.audit_log())?;
+        let (mut audit, mut busy) = (Tail::at_end(&server.audit_log())?, Busy::of(self.process.pid())?);
         let (mut last, until) = (Instant::now(), Instant::now() + bound);
         while last.elapsed() < quiet {
             if Instant::now() > until {
@@ -225,9 +228,12 @@ impl Subject {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
             self.process.alive()?;
-            if audit.read()?.iter().any(|r| r.of_subject() && r.verb != "watch" && !r.lease()) {
+            let at_work = busy.look(now_us())?;
+            let asked = audit.read()?.iter().any(|r| r.of_subject() && r.verb != "watch" && !r.lease());
+            if asked || at_work > self.at_work_us {
                 last = Instant::now();
             }
+            self.at_work_us = self.at_work_us.max(at_work);
         }
         Ok(true)
     }
@@ -240,6 +246,32 @@ impl Subject {
             bail!("after SIGTERM the process ended with {status} instead of exit code 0; its log:\n{log}");
         }
         Ok(())
+    }
+}
+
+/// Processor seconds of the process under test and of the server, which share a machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Used {
+    /// The process.
+    pub subject: f64,
+    /// The server.
+    pub server: f64,
+}
+
+impl Used {
+    /// Until now.
+    pub fn now(subject: &Subject, server: &Server) -> Result<Self> {
+        Ok(Self { subject: subject.cpu_seconds()?, server: server.cpu_seconds()? })
+    }
+
+    /// Since an earlier moment.
+    pub fn since(self, earlier: Self) -> Self {
+        Self { subject: self.subject - earlier.subject, server: self.server - earlier.server }
+    }
+
+    /// How much of what both used is the process's.
+    pub fn share_percent(self) -> f64 {
+        self.subject * 100.0 / (self.subject + self.server).max(f64::EPSILON)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::document::Document;
 use crate::http::{Pool, served};
 use crate::oracle::version;
 use crate::server::Server;
-use crate::stage::{self, Common, Stage, Subject};
+use crate::stage::{self, Common, Stage, Subject, Used};
 use crate::stats::percentiles;
 use crate::watch::Watcher;
 use report::{Annotate, Capacity as Figures, Late, Paced, Restart};
@@ -146,6 +146,7 @@ async fn annotate(
     let mut clock = Watcher::start(&server.kubeconfig(), &GROUPS.path(), &from, &[CPU], &log).await?;
     stage.say(&format!("annotating {count} groups"));
     let (mut audit, mut seen) = (Tail::at_end(&server.audit_log())?, Seen::default());
+    let idle = Used { subject: 0.0, server: server.cpu_seconds()? };
     let starting = async { start(stage, &server, &ec2).await };
     let (mut subject, ()) = tokio::try_join!(starting, seen.until(&mut clock, n, stage.patience_for(n)))?;
     let silent = subject.silent(&server, QUIET, stage.patience()).await?;
@@ -157,7 +158,7 @@ async fn annotate(
     let kept_writes = kept.iter().filter(|request| request.writes()).count() as u64;
     let mut requests = Tally::default();
     asked.iter().for_each(|request| requests.add(request));
-    let cpu_seconds = subject.cpu_seconds()?;
+    let used = Used::now(&subject, &server)?;
     let memory = stage.memory(&subject).await?;
     subject.stop().await?;
     clock.stop().await?;
@@ -176,7 +177,7 @@ async fn annotate(
     }
     let asked = audit.read()?;
     let asked = asked.iter().filter(|r| r.of_subject() && r.verb != "watch" && !r.lease());
-    let last = asked.clone().map(|r| r.at_us).max().unwrap_or(subject.process.started_us);
+    let last = asked.clone().map(|r| r.at_us).max().max(subject.at_work_us).unwrap_or(subject.process.started_us);
     let writes = asked.filter(|r| r.writes()).count() as u64;
     let again = stage.memory(&subject).await?;
     let restart = Restart {
@@ -200,7 +201,8 @@ async fn annotate(
         kept_writes,
         conflicts: requests.conflicts,
         cloud_calls,
-        cpu_seconds,
+        cpu_seconds: used.subject,
+        cpu_share_percent: used.since(idle).share_percent(),
         rss_kib: memory.rss_kib,
         peak_kib: memory.peak_kib,
         restart,

@@ -43,6 +43,8 @@ pub struct Annotate {
     pub cloud_calls: BTreeMap<String, usize>,
     /// Processor time of the process.
     pub cpu_seconds: f64,
+    /// Its share of what it and the server used together.
+    pub cpu_share_percent: f64,
     /// Resident memory when everything is annotated, after the silence.
     pub rss_kib: u64,
     /// Peak memory until then.
@@ -113,6 +115,7 @@ impl Figures for Capacity {
             "conflicts",
             "cloud calls",
             "CPU s",
+            "of both, %",
             "RSS MiB",
             "peak MiB",
         ]);
@@ -135,6 +138,7 @@ impl Figures for Capacity {
                 a.conflicts.to_string(),
                 all_calls(&a.cloud_calls).to_string(),
                 short(a.cpu_seconds),
+                short(a.cpu_share_percent),
                 mib(a.rss_kib),
                 mib(a.peak_kib),
             ]);

@@ -23,7 +23,7 @@ use crate::document::Document;
 use crate::http::{Body, Pool};
 use crate::oracle::version;
 use crate::server::Server;
-use crate::stage::{self, Common, Stage, Subject, kib_each};
+use crate::stage::{self, Common, Stage, Subject, Used, kib_each};
 use crate::stats::percentiles;
 use crate::watch::Watcher;
 use report::{Bind, Churn, Claims as Figures, Flood};
@@ -182,7 +182,7 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
 
     let mut audit = Tail::at_end(&scene.server.audit_log())?;
     let (steps, binds) = examined(&scene.subject).await?;
-    let cpu = scene.subject.cpu_seconds()?;
+    let used = Used::now(&scene.subject, &scene.server)?;
     stage.say(&format!("creating {count} claims"));
     let driver = Pool::connect(&scene.server.kubeconfig(), 8, "berth-bench-driver").await?;
     let make = |i: usize| Ok(create(&tenant(i as u64 % tenants(count)), &format!("claim-{i:05}"), i as u64));
@@ -190,7 +190,7 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
     let ((), (_, create_seconds)) = tokio::try_join!(scene.until_bound(n, stage.patience_for(n)), creating)?;
     let silent = scene.subject.silent(&scene.server, QUIET, stage.patience()).await?;
     scene.catch_up().await?;
-    let cpu = scene.subject.cpu_seconds()? - cpu;
+    let used = Used::now(&scene.subject, &scene.server)?.since(used);
     let requests = audit.of_subject()?;
     let (steps, binds) = {
         let (s, b) = examined(&scene.subject).await?;
@@ -217,7 +217,8 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
         requests_per_bind: each(requests.total),
         conflicts: requests.conflicts,
         hosts_examined_per_bind: (binds > 0.0).then(|| steps / binds),
-        cpu_ms_per_bind: cpu * 1e3 / count as f64,
+        cpu_ms_per_bind: used.subject * 1e3 / count as f64,
+        cpu_share_percent: used.share_percent(),
         rss_kib: with_claims.map(|m| m.rss_kib),
         peak_kib: with_claims.map(|m| m.peak_kib),
         kib_per_host: with_hosts.and_then(|m| kib_each(m.rss_kib, scene.bare_kib, count)),

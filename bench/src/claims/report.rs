@@ -46,6 +46,8 @@ pub struct Bind {
     pub hosts_examined_per_bind: Option<f64>,
     /// Processor time of the process.
     pub cpu_ms_per_bind: f64,
+    /// Its share of what it and the server used together.
+    pub cpu_share_percent: f64,
     /// Resident memory with all hosts and claims after the silence.
     pub rss_kib: Option<u64>,
     /// Peak memory until then.
@@ -114,6 +116,7 @@ impl Figures for Claims {
             "conflicts",
             "hosts looked at/bind",
             "CPU ms/bind",
+            "of both, %",
             "KiB/host",
             "KiB/claim",
             "RSS MiB",
@@ -129,6 +132,7 @@ impl Figures for Claims {
                 b.conflicts.to_string(),
                 maybe(b.hosts_examined_per_bind),
                 short(b.cpu_ms_per_bind),
+                short(b.cpu_share_percent),
                 maybe(b.kib_per_host),
                 maybe(b.kib_per_claim),
                 maybe(b.rss_kib.map(|kib| kib as f64 / 1024.0)),

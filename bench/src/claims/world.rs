@@ -72,10 +72,36 @@ impl Shape for Shapes {
     }
 
     fn status_patch(&self, round: u64) -> Value {
-        json!({"status": {"conditions": [{
-            "type": "Associated", "status": "True", "reason": "Associated", "message": format!("round {round}"),
-            "lastTransitionTime": "2026-01-02T03:04:05Z",
-        }]}})
+        let condition = |type_: &str| {
+            json!({"type": type_, "status": "True", "reason": type_, "message": format!("round {round}"),
+                "observedGeneration": 1, "lastTransitionTime": "2026-01-02T03:04:05Z"})
+        };
+        let conditions: Vec<Value> = ["Associated", "Available", "Ready", "Synchronized"].map(condition).into();
+        json!({"status": {"conditions": conditions}})
+    }
+
+    fn patched(&self) -> Option<&dyn Shape> {
+        Some(&HostShapes)
+    }
+}
+
+/// Hosts as W is measured with them: a bind is a patch of a host.
+struct HostShapes;
+
+impl Shape for HostShapes {
+    fn kind(&self) -> Kind {
+        HOSTS
+    }
+
+    fn object(&self, _seed: u64, index: u64) -> Seeded {
+        let name = format!("host-{index:08}");
+        let plain = seed::host("default", &name, &json!({"size": "s1"}));
+        let object = seed::settled(&plain, jiff::Timestamp::UNIX_EPOCH);
+        Seeded { collection: within(HOSTS, "default"), name, object, managed_fields: Value::Null }
+    }
+
+    fn status_patch(&self, round: u64) -> Value {
+        json!({"status": {"errorCount": round}})
     }
 }
 

@@ -29,7 +29,7 @@ use crate::machines::stamps::{ms, span};
 use crate::oracle::version;
 use crate::scenario::Kind;
 use crate::server::Server;
-use crate::stage::{self, Common, Stage, Subject};
+use crate::stage::{self, Common, Stage, Subject, Used};
 use crate::stats::percentiles;
 use crate::watch::{Stamp, Watcher};
 use played::Played;
@@ -205,7 +205,7 @@ impl Scene {
         let mut clusters = self.clock(CLUSTERS, &stamps::OF_CLUSTERS).await?;
         let mut checks = self.clock(CHECKS, &stamps::OF_CHECKS).await?;
         self.acs.clear_log();
-        let (mut audit, cpu) = (Tail::at_end(&self.server.audit_log())?, self.subject.cpu_seconds()?);
+        let (mut audit, used) = (Tail::at_end(&self.server.audit_log())?, Used::now(&self.subject, &self.server)?);
         let files = shared_files(count, &self.acs);
         let (pool, seen) = (&self.pool, &mut self.seen);
         let all = |stamp: Stamp| {
@@ -225,7 +225,7 @@ impl Scene {
         let ready = clusters.until("every cluster is ready", stage.patience_for(n), all).await;
         ready.with_context(|| format!("{} were", self.seen.ready.len()))?;
         self.rest(stage, "every cluster was ready").await?;
-        let cpu = self.subject.cpu_seconds()? - cpu;
+        let used = Used::now(&self.subject, &self.server)?.since(used);
         let (mut tally, mut played) = (Tally::default(), 0_u64);
         for request in audit.read()? {
             if request.of_subject() {
@@ -259,7 +259,8 @@ impl Scene {
             conflicts: tally.conflicts,
             requests: tally.by_verb,
             played_writes_per_cluster: each(played),
-            cpu_ms_per_cluster: cpu * 1e3 / count as f64,
+            cpu_ms_per_cluster: used.subject * 1e3 / count as f64,
+            cpu_share_percent: used.share_percent(),
             idle,
             again,
             rss_kib: memory.rss_kib,

@@ -71,6 +71,8 @@ pub struct Equal {
     pub played_writes_per_cluster: f64,
     /// Processor time of the process.
     pub cpu_ms_per_cluster: f64,
+    /// Its share of what it and the server used together.
+    pub cpu_share_percent: f64,
     /// While nothing was to be done.
     pub idle: Idle,
     /// The same files once more.
@@ -208,6 +210,7 @@ impl Figures for Clusters {
             "events/cluster",
             "conflicts",
             "CPU ms/cluster",
+            "of both, %",
             "idle requests",
             "idle calls",
             "writes when applied again",
@@ -230,6 +233,7 @@ impl Figures for Clusters {
                 short(equal.events_per_cluster),
                 equal.conflicts.to_string(),
                 short(equal.cpu_ms_per_cluster),
+                short(equal.cpu_share_percent),
                 format!("{} in {} s", equal.idle.requests, equal.idle.seconds),
                 format!("{} in {} s", equal.idle.calls, equal.idle.seconds),
                 format!("{} for {} objects", equal.again.writes, equal.again.objects),

@@ -84,6 +84,12 @@ pub trait Shape: Send + Sync {
 
     /// A merge patch that changes the status of any object of the kind, for the ceiling W.
     fn status_patch(&self, round: u64) -> Value;
+
+    /// Other objects whose metadata is patched in place of these, for the ceiling W: what a patch costs the server depends on
+    /// what is patched.
+    fn patched(&self) -> Option<&dyn Shape> {
+        None
+    }
 }
 
 /// One thing to measure.
