@@ -478,8 +478,9 @@ impl Step<'_> {
 
     fn clean(&self, mut status: Status) -> Next {
         let mut machine = self.machine.clone();
-        if machine.wipes {
-            machine.disk = None;
+        // The disk is clean before anybody can read that the host is free.
+        if machine.wipes && machine.disk.take().is_some() {
+            return Next::Turn(machine);
         }
         status.provisioning.image = Image::default();
         status.provisioning.custom_deploy = None;
