@@ -227,10 +227,9 @@ enum End {
     Stopped,
     /// It is time to list again.
     Refresh,
-    /// An object could not be read. Whoever went on would decide without it, so everything is listed again until it can.
-    Unreadable,
-    /// A list ended before it was complete, and nothing said why.
-    CutShort,
+    /// An object could not be read, or a list ended before it was complete. Whoever went on would decide without what was
+    /// not shown, so everything is listed again until it is.
+    Incomplete,
 }
 
 impl Watch {
@@ -279,7 +278,7 @@ impl Watch {
             let end = loop {
                 match filler.follow(&source, &gate, &stop).await {
                     End::Refresh => tracing::debug!(kind = %filler.kind, "listing again"),
-                    End::Unreadable | End::CutShort => {
+                    End::Incomplete => {
                         tokio::select! {
                             () = stop.cancelled() => return,
                             () = tokio::time::sleep(self.doubt()) => {}
@@ -289,7 +288,7 @@ impl Watch {
                 }
             };
             match end {
-                End::Stopped | End::Refresh | End::Unreadable | End::CutShort => return,
+                End::Stopped | End::Refresh | End::Incomplete => return,
                 End::NotServed => {
                     // One 404 is no proof (another server behind the same address, a proxy): nothing is given up, and
                     // nothing is asked in a tight loop, before discovery says the same.
@@ -415,7 +414,7 @@ impl Filler<'_> {
             match event {
                 Ok(Event::Init) if parts.open.contains_key(&number) => {
                     tracing::warn!(kind = %self.kind, "a list was cut short, trying again");
-                    return End::CutShort;
+                    return End::Incomplete;
                 }
                 Ok(event) => {
                     if let Err(error) = self.take(&mut parts, number, event) {
@@ -423,7 +422,7 @@ impl Filler<'_> {
                         if !current {
                             gate.waiting(format!("listing {}: an object cannot be read: {error}", self.kind.plural));
                         }
-                        return End::Unreadable;
+                        return End::Incomplete;
                     }
                     if !current && parts.complete() {
                         current = true;
@@ -439,8 +438,8 @@ impl Filler<'_> {
                         gate.waiting(format!("listing {}: interrupted, trying again", self.kind.plural));
                     }
                     // A stream may go on behind an error, and would then seem complete without what was lost.
-                    if parts.open.remove(&number).is_some() {
-                        return End::CutShort;
+                    if parts.open.contains_key(&number) {
+                        return End::Incomplete;
                     }
                 }
             }
