@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::scenario::Kind;
+
 /// Agents with this prefix are the measuring tools themselves.
 pub const OWN_AGENT: &str = "berth-bench";
 
@@ -77,7 +79,7 @@ pub struct Request {
 impl Request {
     /// Whether the request changes something.
     pub fn writes(&self) -> bool {
-        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+        changes(&self.verb)
     }
 
     /// Whether it is about a lease, which a quiet controller may keep renewing.
@@ -89,6 +91,10 @@ impl Request {
     pub fn of_subject(&self) -> bool {
         !self.internal && !self.agent.starts_with(OWN_AGENT)
     }
+}
+
+fn changes(verb: &str) -> bool {
+    matches!(verb, "create" | "update" | "patch" | "delete" | "deletecollection")
 }
 
 /// Reads one line of the log; a line that is not an audit event is an error.
@@ -150,6 +156,16 @@ impl Tally {
         }
         *self.by_verb.entry(format!("{} {}", r.verb, r.what)).or_default() += 1;
         *self.by_agent.entry(r.agent.clone()).or_default() += 1;
+    }
+
+    /// Writes to these kinds, their subresources included.
+    pub fn writes_to(&self, kinds: &[Kind]) -> u64 {
+        let is_one = |asked: &str| {
+            let Some((verb, what)) = asked.split_once(' ') else { return false };
+            let resource = what.split('/').next().unwrap_or_default();
+            changes(verb) && kinds.iter().any(|kind| kind.crd() == resource)
+        };
+        self.by_verb.iter().filter(|(asked, _)| is_one(asked)).map(|(_, times)| times).sum()
     }
 }
 
@@ -286,6 +302,22 @@ mod tests {
                 assert_eq!(seen, ["get"], "cut at {cut}");
             }
         }
+    }
+
+    #[test]
+    fn writes_to_some_kinds_are_counted_with_their_subresources() {
+        let kind = |plural| Kind { group: "g.test", version: "v1", plural, kind: "Any" };
+        let mut tally = Tally::default();
+        let mut r = parse(&line("1", "patch", "a", "ResponseComplete", "admin", "")).unwrap();
+        for what in ["ships.g.test", "ships.g.test/status", "shipsides.g.test", "docks.g.test", "ships.other"] {
+            for verb in ["patch", "get", "create"] {
+                (r.what, r.verb) = (what.into(), verb.into());
+                tally.add(&r);
+            }
+        }
+        assert_eq!(tally.writes_to(&[kind("ships")]), 4);
+        assert_eq!(tally.writes_to(&[kind("ships"), kind("docks")]), 6);
+        assert_eq!(tally.writes_to(&[]), 0);
     }
 
     #[test]

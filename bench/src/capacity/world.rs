@@ -37,10 +37,6 @@ fn namespace(number: u64) -> String {
     format!("fleet-{:02}", number % NAMESPACES)
 }
 
-fn within(kind: Kind, namespace: &str) -> String {
-    format!("/apis/{}/{}/namespaces/{namespace}/{}", kind.group, kind.version, kind.plural)
-}
-
 /// The types that templates name, some of each family.
 pub fn types(count: u64) -> Vec<catalogue::InstanceType> {
     let all = catalogue::all();
@@ -89,14 +85,14 @@ fn nth(prefix: &str, number: u64) -> Value {
 
 /// A request that creates the n-th group.
 pub fn create(prefix: &str, number: u64) -> (Method, String, Body) {
-    (Method::POST, within(GROUPS, &namespace(number)), Body::Json(nth(prefix, number).to_string().into()))
+    (Method::POST, GROUPS.within(&namespace(number)), Body::Json(nth(prefix, number).to_string().into()))
 }
 
 /// A request that creates a group whose template is not there yet.
 pub fn create_early(number: u64) -> (Method, String, Body) {
     let (namespace, name) = (namespace(number), format!("late-{number:06}"));
     let body = group(&namespace, &name, &name, number).to_string();
-    (Method::POST, within(GROUPS, &namespace), Body::Json(body.into()))
+    (Method::POST, GROUPS.within(&namespace), Body::Json(body.into()))
 }
 
 /// A request that creates that template.
@@ -104,7 +100,7 @@ pub fn create_late(number: u64, types: &[catalogue::InstanceType]) -> Result<(Me
     let namespace = namespace(number);
     let kind = types.get(number as usize % types.len().max(1)).context("no types")?;
     let body = template(&namespace, &format!("late-{number:06}"), &kind.name).to_string();
-    Ok((Method::POST, within(TEMPLATES, &namespace), Body::Json(body.into())))
+    Ok((Method::POST, TEMPLATES.within(&namespace), Body::Json(body.into())))
 }
 
 fn template(namespace: &str, name: &str, instance_type: &str) -> Value {
@@ -126,7 +122,7 @@ impl Shape for Shapes {
     fn object(&self, _seed: u64, index: u64) -> Seeded {
         let name = format!("group-{index:08}");
         let object = group("default", &name, "template-0", index);
-        Seeded { collection: within(GROUPS, "default"), name, object, managed_fields: Value::Null }
+        Seeded { collection: GROUPS.within("default"), name, object, managed_fields: Value::Null }
     }
 
     fn status_patch(&self, round: u64) -> Value {
@@ -159,19 +155,19 @@ pub async fn prepare(
         let space = namespace(n);
         let infrastructure = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster",
             "metadata": {"name": "c", "namespace": space}, "spec": {"region": REGION}});
-        pool.create_all(&within(provided, &space), &[infrastructure]).await.context("creating clusters")?;
+        pool.create_all(&provided.within(&space), &[infrastructure]).await.context("creating clusters")?;
         let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": "c", "namespace": space}, "spec": {
                 "controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443},
                 "infrastructureRef": {"apiGroup": TEMPLATES.group, "kind": "AWSCluster", "name": "c"}}});
-        pool.create_all(&within(clusters, &space), &[cluster]).await.context("creating clusters")?;
+        pool.create_all(&clusters.within(&space), &[cluster]).await.context("creating clusters")?;
         let each = (0..TEMPLATES_EACH).map(|t| {
             let kind =
                 types.get(((n * TEMPLATES_EACH + t) % types.len().max(1) as u64) as usize).context("no types")?;
             Ok(template(&space, &format!("template-{t}"), &kind.name))
         });
         let each: Vec<Value> = each.collect::<Result<_>>()?;
-        pool.create_all(&within(TEMPLATES, &space), &each).await.context("creating templates")?;
+        pool.create_all(&TEMPLATES.within(&space), &each).await.context("creating templates")?;
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ use crate::stats::percentiles;
 use crate::watch::Watcher;
 use report::{Bind, Churn, Claims as Figures, Flood};
 use stamps::Seen;
-use world::{CLAIMS, HOSTS, create, tenant, tenants, within};
+use world::{CLAIMS, HOSTS, create, tenant, tenants};
 
 /// Flags of `claims`.
 #[derive(Debug, Args)]
@@ -205,6 +205,7 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
     }
     let seconds = scene.seen.span_seconds().unwrap_or_default();
     let each = |value: u64| value as f64 / count as f64;
+    let own_writes = requests.writes_to(&[CLAIMS, HOSTS]);
     let figures = Bind {
         seconds,
         per_second: count as f64 / seconds.max(f64::EPSILON),
@@ -212,7 +213,8 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
         // The user's create, the intent and the state on the claim, and the host.
         efficiency: w.seconds(count, count, 2 * count) / seconds.max(f64::EPSILON),
         ms: percentiles(&scene.seen.bind_ms(|_| true)),
-        writes_per_bind: each(requests.writes - requests.events),
+        writes_per_bind: each(own_writes),
+        other_writes: requests.writes - requests.events - own_writes,
         events_per_bind: each(requests.events),
         requests_per_bind: each(requests.total),
         conflicts: requests.conflicts,
@@ -260,7 +262,7 @@ async fn churn(stage: &Stage<'_>, definitions: &[Value], args: &Claims) -> Resul
     let mut audit = Tail::at_end(&scene.server.audit_log())?;
     let delete = |i: usize| {
         let (namespace, name) = first(i);
-        Ok((Method::DELETE, format!("{}/{name}", within(CLAIMS, &namespace)), Body::None))
+        Ok((Method::DELETE, format!("{}/{name}", CLAIMS.within(&namespace)), Body::None))
     };
     let served = held.min(waiting);
     let deleting = async { driver.paced(held, args.churn_rate, IN_FLIGHT, delete).await.context("deleting claims") };

@@ -34,8 +34,11 @@ pub struct Bind {
     pub efficiency: f64,
     /// Milliseconds from a claim to its association.
     pub ms: Option<Percentiles>,
-    /// Writes of the process, leases and events apart.
+    /// Writes of the process to claims and hosts.
     pub writes_per_bind: f64,
+    /// Its other writes, leases and events apart: one to each policy says how many hosts are held
+    /// through it.
+    pub other_writes: u64,
     /// Events it wrote.
     pub events_per_bind: f64,
     /// All its requests.
@@ -112,6 +115,7 @@ impl Figures for Claims {
             "binds/s",
             "efficiency",
             "writes/bind",
+            "other writes",
             "events/bind",
             "conflicts",
             "hosts looked at/bind",
@@ -128,6 +132,7 @@ impl Figures for Claims {
                 short(b.per_second),
                 short(b.efficiency),
                 short(b.writes_per_bind),
+                b.other_writes.to_string(),
                 short(b.events_per_bind),
                 b.conflicts.to_string(),
                 maybe(b.hosts_examined_per_bind),

@@ -36,11 +36,6 @@ fn infrastructure(number: u64) -> String {
     format!("infra-{:02}", number % INFRASTRUCTURE)
 }
 
-/// The collection of a kind in a namespace.
-pub fn within(kind: Kind, namespace: &str) -> String {
-    format!("/apis/{}/{}/namespaces/{namespace}/{}", kind.group, kind.version, kind.plural)
-}
-
 /// A claim that reserves a host, one in ten of which fits it.
 pub fn claim(namespace: &str, name: &str, number: u64) -> Value {
     json!({
@@ -54,7 +49,7 @@ pub fn claim(namespace: &str, name: &str, number: u64) -> Value {
 /// A request that creates a claim.
 pub fn create(namespace: &str, name: &str, number: u64) -> (Method, String, Body) {
     let body = Body::Json(claim(namespace, name, number).to_string().into());
-    (Method::POST, within(CLAIMS, namespace), body)
+    (Method::POST, CLAIMS.within(namespace), body)
 }
 
 /// Claims as W is measured with them.
@@ -68,7 +63,7 @@ impl Shape for Shapes {
     fn object(&self, _seed: u64, index: u64) -> Seeded {
         let name = format!("claim-{index:08}");
         let object = claim("default", &name, index);
-        Seeded { collection: within(CLAIMS, "default"), name, object, managed_fields: Value::Null }
+        Seeded { collection: CLAIMS.within("default"), name, object, managed_fields: Value::Null }
     }
 
     fn status_patch(&self, round: u64) -> Value {
@@ -97,7 +92,7 @@ impl Shape for HostShapes {
         let name = format!("host-{index:08}");
         let plain = seed::host("default", &name, &json!({"size": "s1"}));
         let object = seed::settled(&plain, jiff::Timestamp::UNIX_EPOCH);
-        Seeded { collection: within(HOSTS, "default"), name, object, managed_fields: Value::Null }
+        Seeded { collection: HOSTS.within("default"), name, object, managed_fields: Value::Null }
     }
 
     fn status_patch(&self, round: u64) -> Value {
@@ -126,7 +121,7 @@ pub async fn prepare(pool: &Pool, definitions: &[Value], namespaces: Vec<String>
             "metadata": {"name": "tenants", "namespace": place},
             "spec": {"hostClaimNamespaces": {"nameMatches": "^tenant-|^flood$"}},
         });
-        pool.create_all(&within(policies, &place), &[policy]).await.context("creating policies")?;
+        pool.create_all(&policies.within(&place), &[policy]).await.context("creating policies")?;
     }
     Ok(())
 }

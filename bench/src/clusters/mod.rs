@@ -5,6 +5,7 @@
 //! of CloudStack, which answers late. Everybody else is played by this program, and the document says so
 //! ([`world::PLAYED`]).
 
+mod alone;
 mod oracle;
 mod played;
 mod report;
@@ -32,6 +33,7 @@ use crate::server::Server;
 use crate::stage::{self, Common, Stage, Subject, Used};
 use crate::stats::percentiles;
 use crate::watch::{Stamp, Watcher};
+use alone::Alone;
 use played::Played;
 use report::{Again, Clusters as Figures, Equal, Idle, NEEDED, Verdict, objects, sum};
 use stamps::Seen;
@@ -195,7 +197,7 @@ impl Scene {
             datacenter_ms: percentiles(&ms(&self.seen.born, &self.seen.placed)),
             calls,
         };
-        Ok((verdict, self.end().await?))
+        Ok((verdict, self.leave_alone().await?.end().await?))
     }
 
     /// Equal clusters on one datacenter, all at once.
@@ -240,18 +242,27 @@ impl Scene {
         for clock in [clusters, checks] {
             clock.stop().await?;
         }
-        let seconds = span(&self.seen.born, &self.seen.written).unwrap_or_default();
+        let seen = std::mem::take(&mut self.seen);
+        let mut alone = self.leave_alone().await?;
+        stage.say("creating the same objects by a plain client");
+        let (objects_alone, created) = alone.create_again().await?;
+        if created != n * objects() {
+            alone.wrong.push(format!("{created} objects were created again instead of {}", n * objects()));
+        }
+        let seconds = span(&seen.born, &seen.written).unwrap_or_default();
         let each = |value: u64| value as f64 / count as f64;
         // The played control plane stores a kubeconfig and reports once; what is reported on workers comes after the end.
         let patches = NEEDED.patches * count + NEEDED.shared;
-        let alone = w.seconds((NEEDED.creates + 1) * count, patches, (NEEDED.statuses + 1) * count);
+        let others = NEEDED.creates + 1 - objects() as u64;
+        let rest = w.seconds(others * count, patches, (NEEDED.statuses + 1) * count);
         let own = tally.writes - tally.events;
         let equal = Equal {
             seconds,
             objects_per_second: (n * objects()) as f64 / seconds.max(f64::EPSILON),
-            efficiency: alone / seconds.max(f64::EPSILON),
-            written_ms: percentiles(&ms(&self.seen.born, &self.seen.written)),
-            ready_ms: percentiles(&ms(&self.seen.born, &self.seen.ready)),
+            efficiency: (rest + objects_alone) / seconds.max(f64::EPSILON),
+            objects_alone_seconds: objects_alone,
+            written_ms: percentiles(&ms(&seen.born, &seen.written)),
+            ready_ms: percentiles(&ms(&seen.born, &seen.ready)),
             calls,
             writes_per_cluster: each(own),
             writes_over_needed: own as f64 / NEEDED.own(count) as f64,
@@ -266,7 +277,7 @@ impl Scene {
             rss_kib: memory.rss_kib,
             peak_kib: memory.peak_kib,
         };
-        Ok((equal, self.end().await?))
+        Ok((equal, alone.end().await?))
     }
 
     /// Nothing happens for a while.
@@ -301,15 +312,12 @@ impl Scene {
         Ok(Again { objects: files.len(), writes: tally.writes, requests: tally.total, calls: sum(&self.calls()) })
     }
 
-    /// Stops everything; what was wrong.
-    async fn end(self) -> Result<Vec<String>> {
+    /// Stops everybody but the server.
+    async fn leave_alone(self) -> Result<Alone> {
         self.subject.stop().await?;
         drop(self.played);
         drop(self.pool);
-        self.server.stop().await?;
-        self.acs.stop();
-        stage::clear(&self.dir)?;
-        Ok(self.wrong)
+        Ok(Alone { dir: self.dir, server: self.server, acs: self.acs, wrong: self.wrong })
     }
 }
 

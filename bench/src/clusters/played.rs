@@ -10,7 +10,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::world::{GROUPS, OWNER, PLANES, SYSTEM};
-use crate::claims::world::within;
 use crate::http::{Body, Pool};
 use crate::scenario::Kind;
 use crate::vip::provider::{follow, name};
@@ -72,7 +71,7 @@ async fn report(pool: &Pool, kind: Kind, object: &Value, kubeconfig: &str) -> Re
             anyhow::bail!("storing the kubeconfig of {name}: {status}");
         }
     }
-    let path = format!("{}/{name}/status", within(kind, &namespace));
+    let path = format!("{}/{name}/status", kind.within(&namespace));
     let body = json!({"status": status(kind, object)}).to_string();
     pool.ok(0, Method::PATCH, &path, Body::Merge(body.into())).await.map(drop)
 }

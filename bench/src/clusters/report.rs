@@ -49,8 +49,11 @@ pub struct Equal {
     pub seconds: f64,
     /// Generated objects each second.
     pub objects_per_second: f64,
-    /// Time that the server alone needs for the writes until then, those of the played ones included, over the measured time.
+    /// Time that the server alone needs for the writes until then, those of the played ones included, over the measured time:
+    /// W for all but the generated objects, and what those took when a plain client created them.
     pub efficiency: f64,
+    /// From the first generated object to the last when a plain client creates the same ones.
+    pub objects_alone_seconds: f64,
     /// Milliseconds from a cluster until the last of its generated objects was there.
     pub written_ms: Option<Percentiles>,
     /// Milliseconds from a cluster until it was ready.
@@ -203,6 +206,7 @@ impl Figures for Clusters {
             "equal clusters on one datacenter",
             "all objects written, s",
             "objects/s",
+            "by a plain client, s",
             "efficiency",
             "calls to CloudStack",
             "writes/cluster",
@@ -226,6 +230,7 @@ impl Figures for Clusters {
                 size.to_string(),
                 short(equal.seconds),
                 short(equal.objects_per_second),
+                short(equal.objects_alone_seconds),
                 short(equal.efficiency),
                 sum(&equal.calls).to_string(),
                 short(equal.writes_per_cluster),

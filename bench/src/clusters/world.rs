@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use sim::cloudstack::world::faults::{Fault, What};
 use sim::cloudstack::{self, Handle};
 
-use crate::claims::world::within;
 use crate::http::{Body, Pool, served};
 use crate::scenario::{Kind, Seeded, Shape};
 use crate::server::Server;
@@ -213,7 +212,7 @@ impl Shape for Shapes {
         let name = format!("c-{index:08}");
         let metadata = json!({"name": name, "namespace": "default"});
         let object = written(&metadata, index % MOST, ("dc", "m"), &workers("m", Some(2)));
-        Seeded { collection: within(CLUSTERS, "default"), name, object, managed_fields: Value::Null }
+        Seeded { collection: CLUSTERS.within("default"), name, object, managed_fields: Value::Null }
     }
 
     fn status_patch(&self, round: u64) -> Value {
@@ -248,8 +247,8 @@ pub async fn prepare(pool: &Pool, definitions: &[Value], acs: &Handle) -> Result
     let secret = credentials("global", acs);
     pool.create_all(&format!("/api/v1/namespaces/{SYSTEM}/secrets"), &[secret]).await.context("storing keys")?;
     pool.create_all(&format!("/api/v1/namespaces/{SYSTEM}/configmaps"), &[manifests()]).await.context("manifests")?;
-    pool.create_all(&within(bundles_kind, SYSTEM), &[bundles()]).await.context("creating the bundle")?;
-    pool.create_all(&within(CLUSTERS, SYSTEM), &[manager()]).await.context("creating the management cluster")
+    pool.create_all(&bundles_kind.within(SYSTEM), &[bundles()]).await.context("creating the bundle")?;
+    pool.create_all(&CLUSTERS.within(SYSTEM), &[manager()]).await.context("creating the management cluster")
 }
 
 /// Starts the room with its admission webhooks, and waits until the server asks them.
@@ -273,7 +272,7 @@ pub async fn subject(stage: &Stage<'_>, server: &Server, pool: &Pool, acs: &Hand
     // What the webhook fills in shows that it was asked.
     let trial = written(&json!({"name": "trial", "namespace": TEAM}), 0, ("dc", "m"), &workers("m", None));
     let until = std::time::Instant::now() + stage.patience();
-    let path = format!("{}?dryRun=All", within(CLUSTERS, TEAM));
+    let path = format!("{}?dryRun=All", CLUSTERS.within(TEAM));
     loop {
         let answer = pool.ok(0, Method::POST, &path, Body::Json(trial.to_string().into())).await?;
         let answer: Value = serde_json::from_slice(&answer).context("reading a trial cluster")?;
@@ -290,7 +289,7 @@ pub async fn subject(stage: &Stage<'_>, server: &Server, pool: &Pool, acs: &Hand
 /// A request that applies an object as `kubectl apply --server-side` does.
 pub fn apply(kind: Kind, object: &Value) -> Result<(Method, String, Body)> {
     let name = object.pointer("/metadata/name").and_then(Value::as_str).context("an object without a name")?;
-    let path = format!("{}/{name}?{APPLY}", within(kind, TEAM));
+    let path = format!("{}/{name}?{APPLY}", kind.within(TEAM));
     Ok((Method::PATCH, path, Body::Apply(object.to_string().into())))
 }
 

@@ -40,10 +40,6 @@ fn zone(number: u64) -> Result<&'static str> {
     zones.get(at).copied().context("no zone offers the type")
 }
 
-fn within(kind: Kind, namespace: &str) -> String {
-    format!("/apis/{}/{}/namespaces/{namespace}/{}", kind.group, kind.version, kind.plural)
-}
-
 fn core(plural: &'static str, kind: &'static str) -> Kind {
     Kind { group: CORE, version: "v1beta2", plural, kind }
 }
@@ -97,20 +93,20 @@ pub async fn prepare(pool: &Pool, definitions: &[Value], ec2: &Handle) -> Result
         let infrastructure = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster",
             "metadata": {"name": "c", "namespace": space, "annotations": {"cluster.x-k8s.io/managed-by": "bench"}},
             "spec": {"region": REGION, "network": {"subnets": subnets}}});
-        pool.create_all(&within(provided, &space), &[infrastructure]).await.context("creating clusters")?;
+        pool.create_all(&provided.within(&space), &[infrastructure]).await.context("creating clusters")?;
         status(pool, provided, &space, "c", json!({"ready": true})).await?;
         let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": "c", "namespace": space}, "spec": {
                 "controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443},
                 "infrastructureRef": {"apiGroup": MACHINES.group, "kind": "AWSCluster", "name": "c"}}});
-        pool.create_all(&within(clusters, &space), &[cluster]).await.context("creating clusters")?;
+        pool.create_all(&clusters.within(&space), &[cluster]).await.context("creating clusters")?;
         status(pool, clusters, &space, "c", json!({"initialization": {"infrastructureProvisioned": true}})).await?;
     }
     Ok(())
 }
 
 async fn status(pool: &Pool, kind: Kind, namespace: &str, name: &str, status: Value) -> Result<()> {
-    let path = format!("{}/{name}/status", within(kind, namespace));
+    let path = format!("{}/{name}/status", kind.within(namespace));
     let body = json!({ "status": status }).to_string();
     pool.ok(0, Method::PATCH, &path, Body::Merge(body.into())).await.map(drop)
 }
@@ -129,12 +125,12 @@ pub async fn machines(pool: &Pool, ec2: &Handle, count: u64) -> Result<Vec<(Stri
                 "infrastructureRef": {"apiGroup": MACHINES.group, "kind": MACHINES.kind, "name": name}},
         });
         let made =
-            pool.ok(n as usize, Method::POST, &within(owners, &space), Body::Json(owner.to_string().into())).await?;
+            pool.ok(n as usize, Method::POST, &owners.within(&space), Body::Json(owner.to_string().into())).await?;
         let made: Value = serde_json::from_slice(&made).context("reading a Machine")?;
         let uid = made.pointer("/metadata/uid").cloned().unwrap_or_default();
         let reference = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": name, "uid": uid,
             "controller": true, "blockOwnerDeletion": true}]);
-        anyhow::Ok((within(MACHINES, &space), machine(&space, &name, image, &reference)))
+        anyhow::Ok((MACHINES.within(&space), machine(&space, &name, image, &reference)))
     };
     futures::stream::iter((0..count).map(one)).buffered(IN_FLIGHT).try_collect().await.context("creating Machines")
 }

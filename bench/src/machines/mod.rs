@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use crate::audit::{Request, Tail, Tally};
 use crate::ceiling::Ceiling;
 use crate::child::{free_address, printed};
-use crate::claims::world::{HOSTS, start, within};
+use crate::claims::world::{HOSTS, start};
 use crate::document::Document;
 use crate::http::{Body, Pool};
 use crate::oracle::version;
@@ -156,7 +156,7 @@ impl Scene {
         stage.say(&format!("creating {count} machines"));
         let mut audit = Tail::at_end(&self.server.audit_log())?;
         let cpu = self.subject.cpu_seconds()?;
-        let (collection, objects) = (within(MACHINES, &world::namespace()), &self.objects);
+        let (collection, objects) = (MACHINES.within(&world::namespace()), &self.objects);
         let make = |i: usize| {
             let object = objects.get(i).context("no such machine")?;
             Ok((Method::POST, collection.clone(), Body::Json(object.to_string().into())))

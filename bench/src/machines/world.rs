@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sim::metal::{Settings, Simulator};
 use tokio::task::JoinSet;
 
-use crate::claims::world::{self as claims, HOSTS, tenant, within};
+use crate::claims::world::{self as claims, HOSTS, tenant};
 use crate::http::{Body, Pool, served};
 use crate::oracle::each;
 use crate::scenario::{Kind, Seeded, Shape};
@@ -67,7 +67,7 @@ pub fn provider_id(key: &str) -> String {
 
 /// The path of a machine.
 pub fn path(number: u64) -> String {
-    format!("{}/{}", within(MACHINES, &namespace()), name(number))
+    format!("{}/{}", MACHINES.within(&namespace()), name(number))
 }
 
 /// A machine that one host in ten fits.
@@ -95,7 +95,7 @@ impl Shape for Shapes {
     fn object(&self, _seed: u64, index: u64) -> Seeded {
         let name = format!("machine-{index:08}");
         let object = machine("default", &name, index, None);
-        Seeded { collection: within(MACHINES, "default"), name, object, managed_fields: Value::Null }
+        Seeded { collection: MACHINES.within("default"), name, object, managed_fields: Value::Null }
     }
 
     fn status_patch(&self, round: u64) -> Value {
@@ -145,15 +145,15 @@ pub async fn cluster(server: &Server, pool: &Pool) -> Result<()> {
     let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
         "metadata": {"name": CLUSTER, "namespace": space}, "spec": {"controlPlaneEndpoint": endpoint,
             "infrastructureRef": {"apiGroup": MACHINES.group, "kind": "Metal3Cluster", "name": CLUSTER}}});
-    let cluster = made(pool, 0, &within(clusters, &space), &cluster).await.context("creating the Cluster")?;
+    let cluster = made(pool, 0, &clusters.within(&space), &cluster).await.context("creating the Cluster")?;
     let place = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Cluster",
         "metadata": {"name": CLUSTER, "namespace": space, "labels": {LABEL: CLUSTER},
             "ownerReferences": owner("Cluster", &cluster)},
         "spec": {"controlPlaneEndpoint": endpoint, "cloudProviderEnabled": false}});
-    made(pool, 0, &within(places(), &space), &place).await.context("creating the Metal3Cluster")?;
+    made(pool, 0, &places().within(&space), &place).await.context("creating the Metal3Cluster")?;
     let status = json!({"status": {"initialization":
         {"infrastructureProvisioned": true, "controlPlaneInitialized": true}}});
-    let at = format!("{}/{CLUSTER}/status", within(clusters, &space));
+    let at = format!("{}/{CLUSTER}/status", clusters.within(&space));
     pool.ok(0, Method::PATCH, &at, Body::Merge(status.to_string().into()))
         .await
         .context("the status of the Cluster")?;
@@ -214,7 +214,7 @@ pub async fn simulator(server: &Server) -> Result<JoinSet<()>> {
 /// Makes a Machine and its bootstrap Secret for each machine, and gives the machines themselves.
 pub async fn machines(pool: &Pool, count: u64) -> Result<Vec<Value>> {
     let (space, owners) = (namespace(), core("machines", "Machine"));
-    let (secrets, collection) = (format!("/api/v1/namespaces/{space}/secrets"), within(owners, &space));
+    let (secrets, collection) = (format!("/api/v1/namespaces/{space}/secrets"), owners.within(&space));
     let (space, secrets, collection) = (&space, &secrets, &collection);
     let one = |n: u64| async move {
         let (name, turn) = (name(n), usize::try_from(n).context("too many machines")?);

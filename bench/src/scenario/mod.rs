@@ -46,6 +46,11 @@ impl Kind {
         format!("/apis/{}/{}/{}", self.group, self.version, self.plural)
     }
 
+    /// The path of the collection in a namespace.
+    pub fn within(&self, namespace: &str) -> String {
+        format!("/apis/{}/{}/namespaces/{namespace}/{}", self.group, self.version, self.plural)
+    }
+
     /// The name of its definition.
     pub fn crd(&self) -> String {
         format!("{}.{}", self.plural, self.group)
