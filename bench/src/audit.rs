@@ -68,6 +68,8 @@ pub struct Request {
     pub agent: String,
     /// `resource.group` with `/subresource`, or the path for a request without a resource.
     pub what: String,
+    /// Path and query, as they were sent.
+    pub path: String,
     /// Whether the server itself, or a controller inside its process, sent it.
     pub internal: bool,
     /// End of the stage in microseconds of the Unix clock.
@@ -114,8 +116,8 @@ pub fn parse(line: &str) -> Result<Request> {
         what = format!("{what}/{}", l.object_ref.subresource);
     }
     let agent = if l.user_agent.is_empty() { "(none)".to_owned() } else { l.user_agent };
-    let code = l.response_status.code;
-    Ok(Request { id: l.audit_id, verb: l.verb, agent, what, internal, at_us: at.as_microsecond(), code })
+    let (path, code) = (l.request_uri, l.response_status.code);
+    Ok(Request { id: l.audit_id, verb: l.verb, agent, what, path, internal, at_us: at.as_microsecond(), code })
 }
 
 /// Counted requests of one window.
@@ -242,6 +244,7 @@ mod tests {
             ("patch", "berth/0.1", "things.berth.dev/status")
         );
         assert!(r.writes() && r.of_subject() && !r.lease());
+        assert_eq!(r.path, "/apis/berth.dev/v1alpha1/things?limit=1");
         assert_eq!(r.at_us % 1_000_000, 6);
     }
 

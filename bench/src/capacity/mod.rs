@@ -15,7 +15,6 @@ use sim::ec2::Handle;
 use sim::ec2::catalogue::InstanceType;
 
 use crate::audit::{Request, Tail, Tally};
-use crate::ceiling::Ceiling;
 use crate::cloud;
 use crate::document::Document;
 use crate::http::{Pool, served};
@@ -70,7 +69,7 @@ async fn run(args: &Capacity) -> Result<Document<Figures>> {
     let (mut figures, mut wrong) =
         (Figures { types: args.types, pages: world::pages(), ..Figures::default() }, Vec::new());
     for size in &args.sizes {
-        let annotate = Box::pin(annotate(&stage, &definitions, &types, *size, &before));
+        let annotate = Box::pin(annotate(&stage, &definitions, &types, *size));
         if let Some(annotated) = stage.part(&format!("{size} groups"), &mut wrong, annotate).await {
             figures.annotate.insert(*size, annotated);
         }
@@ -126,7 +125,6 @@ async fn annotate(
     definitions: &[Value],
     types: &[InstanceType],
     count: u64,
-    w: &Ceiling,
 ) -> Result<(Annotate, Vec<String>)> {
     stage.say(&format!("creating {count} groups"));
     let (dir, n, ec2) =
@@ -189,6 +187,8 @@ async fn annotate(
         peak_kib: again.peak_kib,
     };
     subject.stop().await?;
+    stage.say(&format!("all {count} again, by a plain client"));
+    let alone_seconds = world::annotate_again(&server).await?;
     drop(pool);
     server.stop().await?;
     ec2.stop();
@@ -196,8 +196,10 @@ async fn annotate(
     let figures = Annotate {
         seconds,
         per_second: count as f64 / seconds.max(f64::EPSILON),
-        efficiency: w.seconds(0, count, 0) / seconds.max(f64::EPSILON),
-        writes: requests.writes,
+        alone_seconds,
+        efficiency: alone_seconds / seconds.max(f64::EPSILON),
+        writes: requests.writes_to(&[GROUPS]),
+        other_writes: requests.writes - requests.writes_to(&[GROUPS]),
         kept_writes,
         conflicts: requests.conflicts,
         cloud_calls,

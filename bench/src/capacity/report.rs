@@ -31,10 +31,14 @@ pub struct Annotate {
     pub seconds: f64,
     /// Groups annotated each second.
     pub per_second: f64,
-    /// Time that the server alone needs for one metadata patch of each group, over the measured time.
+    /// Seconds in which a plain client writes other values of the same annotations to the same groups.
+    pub alone_seconds: f64,
+    /// These over the measured time.
     pub efficiency: f64,
-    /// Writes of the process, leases apart.
+    /// Writes of the process to groups.
     pub writes: u64,
+    /// Its other writes, leases and the kept catalogue apart.
+    pub other_writes: u64,
     /// Writes to keep the catalogue for the next process.
     pub kept_writes: u64,
     /// Writes refused because somebody else had been first.
@@ -110,8 +114,10 @@ impl Figures for Capacity {
             "groups",
             "exec to all annotated, s",
             "groups/s",
+            "by a plain client, s",
             "efficiency",
             "writes",
+            "other writes",
             "conflicts",
             "cloud calls",
             "CPU s",
@@ -133,8 +139,10 @@ impl Figures for Capacity {
                 size.to_string(),
                 short(a.seconds),
                 short(a.per_second),
+                short(a.alone_seconds),
                 short(a.efficiency),
                 a.writes.to_string(),
+                a.other_writes.to_string(),
                 a.conflicts.to_string(),
                 all_calls(&a.cloud_calls).to_string(),
                 short(a.cpu_seconds),

@@ -7,6 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 use sim::ec2::{Handle, catalogue};
 
+use crate::ceiling::{CONNECTIONS, IN_FLIGHT};
 use crate::cloud::{credentials, provider};
 use crate::http::{Body, Pool, served};
 use crate::oracle::each;
@@ -27,6 +28,8 @@ pub const TEMPLATES: Kind = Kind {
 /// The annotation that stands for all.
 pub const CPU: &str = "/metadata/annotations/capacity.cluster-autoscaler.kubernetes.io~1cpu";
 
+/// The domains of the annotations that are written.
+const ABOUT: [&str; 2] = ["cluster-autoscaler.kubernetes.io/", "berth.dev/"];
 const NAMESPACES: u64 = 50;
 /// Templates in each namespace.
 const TEMPLATES_EACH: u64 = 4;
@@ -187,6 +190,33 @@ pub fn calls(ec2: &Handle) -> BTreeMap<String, usize> {
     calls
 }
 
+/// Writes to every group the annotations that it has by now, with other values; the seconds that it took a client that thinks
+/// about none of them.
+pub async fn annotate_again(server: &Server) -> Result<f64> {
+    let pool = Pool::connect(&server.kubeconfig(), CONNECTIONS, "berth-bench-driver").await?;
+    let mut all = Vec::new();
+    each(&pool, &GROUPS.path(), |group| {
+        let text = |pointer: &str| group.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let path = format!("{}/{}", GROUPS.within(&text("/metadata/namespace")), text("/metadata/name"));
+        all.push((path, other_values(group).to_string()));
+    })
+    .await?;
+    let make = |n: usize| {
+        let (path, change) = all.get(n).context("no such group")?;
+        Ok((Method::PATCH, path.clone(), Body::Merge(change.clone().into())))
+    };
+    let (_, seconds) = pool.many(all.len(), IN_FLIGHT, make).await.context("annotating everything again")?;
+    Ok(seconds)
+}
+
+/// A patch that changes every annotation about capacity and nothing else.
+fn other_values(group: &Value) -> Value {
+    let annotations = group.pointer("/metadata/annotations").and_then(Value::as_object);
+    let ours = annotations.into_iter().flatten().filter(|(key, _)| ABOUT.iter().any(|domain| key.contains(domain)));
+    let changed = ours.map(|(key, value)| (key.clone(), format!("{}0", value.as_str().unwrap_or_default()).into()));
+    json!({"metadata": {"annotations": Value::Object(changed.collect())}})
+}
+
 /// Everything that is wrong when every one of `count` groups should say what its type offers.
 pub async fn judge(pool: &Pool, count: usize) -> Result<Vec<String>> {
     let mut offers = BTreeMap::new();
@@ -225,6 +255,15 @@ mod tests {
             assert_eq!(types(count).len() as u64, count);
         }
         assert!(pages() > 10);
+    }
+
+    #[test]
+    fn all_that_is_written_about_capacity_is_written_again_with_other_values() {
+        let group = json!({"metadata": {"annotations": {"capacity.cluster-autoscaler.kubernetes.io/cpu": "4",
+            "berth.dev/a": "b", "example.test/c": "d"}}});
+        let expected = json!({"metadata": {"annotations":
+            {"capacity.cluster-autoscaler.kubernetes.io/cpu": "40", "berth.dev/a": "b0"}}});
+        assert_eq!(other_values(&group), expected);
     }
 
     #[test]

@@ -242,15 +242,35 @@ impl Scene {
                 lines = printed(&command).await?.lines().count();
                 took.push(begun.elapsed().as_secs_f64() * 1e3);
             }
-            let requests = audit.read()?.iter().filter(|request| request.of_subject() && !request.lease()).count();
+            let requests = audit.read()?;
+            let of_screen = requests.iter().filter(|request| request.of_subject() && !request.lease());
+            let requests = of_screen.clone().count();
+            let lists: BTreeSet<&str> =
+                of_screen.filter(|request| request.verb == "list").map(|r| r.path.as_str()).collect();
+            let (alone, lists_bytes) = self.lists(&lists.into_iter().collect::<Vec<_>>()).await?;
             screens.push(Screen {
                 command: screen.to_owned(),
                 ms: spread(&took),
+                lists_alone_ms: spread(&alone),
+                lists_bytes,
                 lines: lines as u64,
                 requests: requests as f64 / SHOWN as f64,
             });
         }
         Ok(screens)
+    }
+
+    /// What the server needs for lists, all asked for at once, by one who reads none of them; and how many bytes they are.
+    async fn lists(&self, paths: &[&str]) -> Result<(Vec<f64>, usize)> {
+        let (mut took, mut bytes) = (Vec::new(), 0);
+        for _ in 0..SHOWN {
+            tokio::time::sleep(BETWEEN).await;
+            let begun = Instant::now();
+            let asked = paths.iter().enumerate().map(|(n, path)| self.pool.ok(n, Method::GET, path, Body::None));
+            bytes = futures::future::try_join_all(asked).await?.iter().map(bytes::Bytes::len).sum();
+            took.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        Ok((took, bytes))
     }
 
     /// All machines are deleted at once, until each is gone and its host free.

@@ -129,6 +129,10 @@ pub struct Screen {
     pub command: String,
     /// Milliseconds from its start to its end.
     pub ms: Option<Spread>,
+    /// Milliseconds in which a plain client, which reads none of it, has the same lists, all asked for at once.
+    pub lists_alone_ms: Option<Spread>,
+    /// Bytes of these lists.
+    pub lists_bytes: usize,
     /// Lines that it printed.
     pub lines: u64,
     /// Requests to the server, those of the operator meanwhile included.
@@ -256,11 +260,15 @@ impl Figures for Machines {
         row("  of these, host deployed to machine provisioned", up.told_ms);
         row("machine deleted to host free", down.free_ms);
         row("machine deleted to machine gone", down.gone_ms);
-        let mut screens = Sheet::new(&["berth", "ms, median", "least", "most", "requests", "lines"]);
+        let of_lists = "the same lists alone, ms, median";
+        let mut screens =
+            Sheet::new(&["berth", "ms, median", "least", "most", of_lists, "their MiB", "requests", "lines"]);
         for screen in &self.screens {
             let ms = |of: fn(&Spread) -> f64| maybe(screen.ms.as_ref().map(of));
             let times = [ms(|ms| ms.median), ms(|ms| ms.min), ms(|ms| ms.max)];
-            let rest = [short(screen.requests), screen.lines.to_string()];
+            let alone = maybe(screen.lists_alone_ms.as_ref().map(|ms| ms.median));
+            let mib = short(screen.lists_bytes as f64 / f64::from(1 << 20));
+            let rest = [alone, mib, short(screen.requests), screen.lines.to_string()];
             screens.row([vec![screen.command.clone()], times.to_vec(), rest.to_vec()].concat());
         }
         vec![played, all, times, self.requests(), screens, memory]
