@@ -289,6 +289,7 @@ impl Manager {
             queues.push(pause);
         }
         let (driver, workers, resync) = (Arc::clone(driver), self.options.workers.max(1), self.options.resync);
+        driver.work().limit_background(R::background_workers(workers));
         self.spawn(Stage::Decide, &format!("room {}", R::NAME), |stop| async move {
             tokio::select! {
                 () = stop.cancelled() => return,

@@ -42,6 +42,9 @@ pub struct Queue<K> {
     seq: u64,
     run: u8,
     busy: usize,
+    /// How many of the busy keys were handed out as background, and how many may be.
+    behind: usize,
+    behind_at_most: usize,
     waiting: usize,
 }
 
@@ -53,6 +56,8 @@ struct Entry {
     asked: Option<Asked>,
     started: Option<Instant>,
     busy: bool,
+    /// Whether the worker that has it was lent to the background.
+    behind: bool,
     /// Where the key stands in its lane (or among the cooling); none while a worker has it.
     place: Option<Place>,
 }
@@ -83,8 +88,15 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             seq: 0,
             run: 0,
             busy: 0,
+            behind: 0,
+            behind_at_most: usize::MAX,
             waiting: 0,
         }
+    }
+
+    /// From now on so many keys of the background may be busy at once, at least one.
+    pub fn limit_background(&mut self, at_most: usize) {
+        self.behind_at_most = at_most.max(1);
     }
 
     /// Asks for `key` at `when`: of two due times the earlier wins, of two priorities the urgent one.
@@ -115,21 +127,25 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.lane(Some(asked.priority)).insert(place, key);
     }
 
-    /// The next free key that is due, now busy until [`Queue::done`]; or how long to sleep (`None`: nothing is scheduled).
+    /// The next free key that is due, now busy until [`Queue::done`]; or how long to sleep (`None`: nothing is scheduled
+    /// before a key is done).
     pub fn take(&mut self, now: Instant) -> Result<K, Option<Duration>> {
         self.sweep(now);
         let first = |lane: &Lane<K>| lane.first_key_value().map(|((due, _), _)| *due);
-        let (urgent, background) = (first(&self.urgent), first(&self.background));
+        let (urgent, mut background) = (first(&self.urgent), first(&self.background));
+        if self.behind >= self.behind_at_most {
+            background = None;
+        }
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        let lane = match (due(urgent), due(background)) {
+        let (lane, behind) = match (due(urgent), due(background)) {
             (true, true) if self.run < URGENT_RUN => {
                 self.run += 1;
-                &mut self.urgent
+                (&mut self.urgent, false)
             }
-            (true, false) => &mut self.urgent,
+            (true, false) => (&mut self.urgent, false),
             (_, true) => {
                 self.run = 0;
-                &mut self.background
+                (&mut self.background, true)
             }
             (false, false) => {
                 let next = urgent.into_iter().chain(background).min();
@@ -138,8 +154,9 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         };
         let Some((_, key)) = lane.pop_first() else { return Err(None) };
         let entry = self.entries.entry(key.clone()).or_default();
-        *entry = Entry { asked: None, started: Some(now), busy: true, place: None };
+        *entry = Entry { asked: None, started: Some(now), busy: true, behind, place: None };
         self.busy += 1;
+        self.behind += usize::from(behind);
         self.waiting -= 1;
         Ok(key)
     }
@@ -149,6 +166,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.busy) else { return };
         entry.busy = false;
         self.busy -= 1;
+        self.behind -= usize::from(std::mem::take(&mut entry.behind));
         let again = entry.started.map_or(now, |started| started + self.spacing);
         let (place, priority) = match entry.asked {
             Some(asked) => ((asked.when.max(again), asked.seq), Some(asked.priority)),

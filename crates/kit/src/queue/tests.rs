@@ -45,6 +45,8 @@ struct Naive {
     started: BTreeMap<u8, Instant>,
     seq: u64,
     run: u8,
+    behind: BTreeSet<u8>,
+    behind_at_most: usize,
 }
 
 impl Naive {
@@ -72,28 +74,34 @@ impl Naive {
 
     fn take(&mut self, now: Instant) -> Result<u8, Option<Duration>> {
         self.sweep(now);
-        let free: Vec<_> = self.waiting.iter().filter(|w| !self.busy.contains(&w.0)).copied().collect();
+        let full = self.behind.len() >= self.behind_at_most;
+        let may =
+            |w: &&(u8, Instant, Priority, u64)| !self.busy.contains(&w.0) && !(full && w.2 == Priority::Background);
+        let free: Vec<_> = self.waiting.iter().filter(may).copied().collect();
         let first = |p: Priority| {
             free.iter().filter(|w| w.2 == p && self.due(w) <= now).min_by_key(|w| (self.due(w), w.3)).map(|w| w.0)
         };
-        let key = match (first(Priority::Urgent), first(Priority::Background)) {
+        let (key, behind) = match (first(Priority::Urgent), first(Priority::Background)) {
             (Some(_), Some(b)) if self.run == 7 => {
                 self.run = 0;
-                b
+                (b, true)
             }
             (Some(u), Some(_)) => {
                 self.run += 1;
-                u
+                (u, false)
             }
-            (Some(u), None) => u,
+            (Some(u), None) => (u, false),
             (None, Some(b)) => {
                 self.run = 0;
-                b
+                (b, true)
             }
             (None, None) => return Err(free.iter().map(|w| self.due(w) - now).min()),
         };
         self.waiting.retain(|w| w.0 != key);
         self.busy.insert(key);
+        if behind {
+            self.behind.insert(key);
+        }
         self.started.insert(key, now);
         Ok(key)
     }
@@ -105,11 +113,16 @@ proptest! {
     /// Covers at once: a busy key is never handed out twice, no added key is lost, the earlier due time wins, spacing
     /// and the background guarantee, since the naive model has each of them in one visible line.
     #[test]
-    fn the_queue_equals_a_naive_model(ops in prop::collection::vec(op(), 1..120), spacing in prop_oneof![Just(0u64), Just(100)]) {
+    fn the_queue_equals_a_naive_model(
+        ops in prop::collection::vec(op(), 1..120),
+        spacing in prop_oneof![Just(0u64), Just(100)],
+        behind_at_most in prop_oneof![Just(usize::MAX), 1usize..4],
+    ) {
         let mut now = origin() + Duration::from_secs(10);
         let spacing = Duration::from_millis(spacing);
         let mut queue = Queue::new(spacing);
-        let mut naive = Naive { spacing, ..Naive::default() };
+        queue.limit_background(behind_at_most);
+        let mut naive = Naive { spacing, behind_at_most, ..Naive::default() };
         for op in ops {
             match op {
                 Op::Add { key, after, priority } => {
@@ -122,6 +135,7 @@ proptest! {
                 Op::Done { nth } => if let Some(key) = naive.busy.iter().nth(nth).copied() {
                     queue.done(&key, now);
                     naive.busy.remove(&key);
+                    naive.behind.remove(&key);
                     naive.sweep(now);
                 },
                 Op::Pass { ms } => now += MS * u32::try_from(ms).unwrap(),
@@ -322,6 +336,39 @@ async fn one_frantic_key_does_not_delay_a_thousand_others() {
     assert!(*last <= MS * 255, "1,000 steps of 1 ms on 4 workers take 250 ms, the last began after {last:?}");
     let turns = frantic.load(Ordering::Relaxed);
     assert!((8..=11).contains(&turns), "one start per 100 ms, not {turns}");
+}
+
+/// However many keys nobody waits for, and however long each takes, there is a worker for what is urgent, and none idles for
+/// longer than it must.
+#[tokio::test(start_paused = true)]
+async fn the_background_leaves_workers_free_for_what_is_urgent() {
+    let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+    let work: Arc<Work<u32>> = Work::new(clock.clone());
+    work.limit_background(2);
+    let began = clock.instant();
+    let starts = Arc::new(Mutex::new(BTreeMap::new()));
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let (work, clock, starts) = (work.clone(), clock.clone(), starts.clone());
+        tasks.spawn(async move {
+            loop {
+                let turn = work.next().await;
+                starts.lock().unwrap().insert(*turn, clock.instant() - began);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+    for key in 1..=10 {
+        work.add_now(key, Priority::Background);
+    }
+    tokio::time::sleep(MS * 2500).await;
+    work.add_now(100, Priority::Urgent);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    tasks.shutdown().await;
+    let starts = starts.lock().unwrap();
+    assert_eq!(starts.get(&100), Some(&(MS * 2500)), "an urgent key found no worker");
+    let seconds: Vec<u64> = (1..=10).filter_map(|key| starts.get(&key)).map(Duration::as_secs).collect();
+    assert_eq!(seconds, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,6 +55,11 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
         Arc::new(Self { clock, state: Mutex::new(state), wake: Notify::new() })
     }
 
+    /// From now on so many keys of the background may be busy at once, at least one.
+    pub fn limit_background(&self, at_most: usize) {
+        self.state().queue.limit_background(at_most);
+    }
+
     /// Asks for `key` as soon as a worker is free.
     pub fn add_now(&self, key: K, priority: Priority) {
         self.add_at(key, self.clock.instant(), priority);

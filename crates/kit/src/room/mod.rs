@@ -91,6 +91,13 @@ pub trait Room: Send + Sync + 'static {
         usual
     }
 
+    /// How many of its workers may be with the background at a time. A room in which that can be very much leaves some free
+    /// for what is urgent, and the server as well: whoever comes first there still waits for all that is under way.
+    #[must_use]
+    fn background_workers(workers: usize) -> usize {
+        workers
+    }
+
     /// Told about each status write, so that a feed can tell its index is behind.
     fn wrote(&self, _key: &Self::Key, _version: &Version) {}
 
