@@ -36,7 +36,7 @@ pub struct Rates {
 pub enum Limits {
     /// What EC2 publishes.
     Published,
-    /// Slower where a mistake costs money: a few hosts and instances per second, never more.
+    /// Slower where a mistake costs money, a few hosts and instances per second, or where users' typos are asked about.
     Shipped,
     /// None worth mentioning: for simulators that count for themselves.
     Unlimited,
@@ -74,6 +74,9 @@ impl Limits {
         match (self, operation) {
             (Self::Unlimited, _) => requests(1_000_000, 1_000_000.0),
             (Self::Shipped, "AllocateHosts" | "ReleaseHosts") => requests(5, 2.0),
+            // All types of a region are some thirteen pages, which go at once. What comes on top are single names, often
+            // mistyped ones, and nobody is in a hurry for these.
+            (Self::Shipped, "DescribeInstanceTypes") => requests(20, 2.0),
             _ => published,
         }
     }
@@ -218,6 +221,7 @@ mod tests {
     fn shipped_buckets_are_never_larger() {
         for operation in [
             "DescribeHosts",
+            "DescribeInstanceTypes",
             "AllocateHosts",
             "ReleaseHosts",
             "RunInstances",
@@ -233,7 +237,9 @@ mod tests {
                 assert!(ours.requests.per_second <= theirs.requests.per_second, "{operation}");
             }
         }
-        let hosts = Limits::Shipped.of("AllocateHosts", true).requests;
-        assert_eq!((hosts.burst, hosts.per_second), (5, 2.0));
+        for (operation, size) in [("AllocateHosts", (5, 2.0)), ("DescribeInstanceTypes", (20, 2.0))] {
+            let shipped = Limits::Shipped.of(operation, true).requests;
+            assert_eq!((shipped.burst, shipped.per_second), size, "{operation}");
+        }
     }
 }

@@ -116,6 +116,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_whole_catalogue_goes_at_once_and_names_after_it_two_a_second() {
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+        let buckets = Buckets::new(clock.clone(), Limits::Shipped, Vec::new());
+        let pair = buckets.of("1", &region("us-east-1"), "DescribeInstanceTypes", true);
+        let begin = clock.instant();
+        for _ in 0..19 {
+            pair.turn(1, Priority::Background).await.unwrap();
+        }
+        assert_eq!(clock.instant(), begin, "more pages than any region has");
+        for _ in 0..10 {
+            pair.turn(1, Priority::Background).await.unwrap();
+        }
+        assert_eq!(clock.instant() - begin, Duration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_thousand_launches_take_what_the_published_buckets_allow() {
         let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
         let buckets = Buckets::new(clock.clone(), Limits::Published, Vec::new());
