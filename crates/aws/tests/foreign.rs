@@ -14,8 +14,8 @@ use aws::net::{Aws, Client, Meter, Options, Scope, Trust};
 use aws::place::Endpoints;
 use aws::port::{
     Affinity, AllocateHosts, Architecture, BlockDevice, Ec2, Filter, HostQuery, HostShape, HostState, Image,
-    ImageQuery, InstanceQuery, InstanceState, Keys, LocationType, MetadataOptions, Placement, RunInstance, Sts, Switch,
-    Tags, Tenancy, TypeQuery,
+    ImageQuery, InstanceQuery, InstanceState, Keys, LocationType, MetadataOptions, ModifyHosts, Placement, RunInstance,
+    Sts, Switch, Tags, Tenancy, TypeQuery,
 };
 use kit::clock::Clock;
 use sim::ec2::Handle;
@@ -99,6 +99,10 @@ async fn a_host_is_allocated_found_tagged_and_released() {
         assert_eq!(host.instance_type.as_deref(), Some("m5.large"));
         assert_eq!(host.tags, place.tags("one"));
     }
+    let change = ModifyHosts { hosts: vec![ids[1].clone()], recovery: Some(Switch::On), ..ModifyHosts::default() };
+    assert_eq!(ec2.modify_hosts(&change).await.unwrap().verdict(&ids[1]), Some(Ok(())));
+    let changed = ec2.describe_hosts(&HostQuery::Ids(vec![ids[1].clone()])).await.unwrap();
+    assert_eq!(changed[0].recovery.as_deref(), Some("on"));
     let resource = [ids[0].to_string()];
     ec2.create_tags(&resource, &Tags::from([("berth-test".to_owned(), "two".to_owned())])).await.unwrap();
     let tagged = ec2.describe_hosts(&HostQuery::by_tag_key("berth-test")).await.unwrap();

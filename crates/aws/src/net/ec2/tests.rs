@@ -80,6 +80,22 @@ fn an_allocation_names_either_type_or_family_and_never_places_automatically() {
 }
 
 #[test]
+fn a_change_of_hosts_names_them_and_what_shall_be_otherwise() {
+    let hosts = vec!["h-0123456789abcdef0".parse().unwrap(), "h-0123456789abcdef1".parse().unwrap()];
+    let named = [("HostId.1", "h-0123456789abcdef0"), ("HostId.2", "h-0123456789abcdef1")];
+    let bare = ModifyHosts { hosts, ..ModifyHosts::default() };
+    expect(&hosts::modify(&bare), &named);
+    let full = ModifyHosts {
+        recovery: Some(Switch::On),
+        maintenance: Some(Switch::Off),
+        auto_placement: Some(Switch::Off),
+        ..bare
+    };
+    let wishes = [("HostRecovery", "on"), ("HostMaintenance", "off"), ("AutoPlacement", "off")];
+    expect(&hosts::modify(&full), &[&named[..], &wishes].concat());
+}
+
+#[test]
 fn a_launch_says_exactly_what_was_asked() {
     let request = RunInstance {
         token: "ri-1".parse().unwrap(),
