@@ -90,7 +90,7 @@ pub struct CapacityMetrics {
     gates: Family<GateLabel, Gauge>,
     overrides: Arc<Mutex<HashMap<GroupKey, usize>>>,
     makers: Arc<Mutex<BTreeSet<String>>>,
-    zones: Arc<Mutex<BTreeSet<String>>>,
+    places: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Regions come from what users write, so the labels of metrics must not follow them without end.
@@ -107,7 +107,7 @@ impl Default for CapacityMetrics {
             gates: Family::default(),
             overrides: Arc::default(),
             makers: Arc::default(),
-            zones: Arc::default(),
+            places: Arc::default(),
         }
     }
 }
@@ -188,16 +188,15 @@ impl CapacityMetrics {
     }
 
     fn region(&self, place: &Place) -> String {
-        let known = match place {
+        let likely = match place {
             Place::Ec2(place) => aws::place::Partition::known(&place.region).is_some(),
-            // Nobody knows the zones there are: the first ones get names of their own.
-            Place::Acs(_) => {
-                let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
-                let name = place.region();
-                zones.contains(name) || (zones.len() < REGIONS && zones.insert(name.to_owned()))
-            }
+            Place::Acs(_) => true,
         };
-        if known { place.region().to_owned() } else { "other".to_owned() }
+        // Nobody knows which regions and zones there are: the first ones get names of their own.
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = place.region();
+        let own = likely && (places.contains(name) || (places.len() < REGIONS && places.insert(name.to_owned())));
+        if own { name.to_owned() } else { "other".to_owned() }
     }
 }
 
@@ -252,5 +251,22 @@ impl Collector for Catalogues {
             ConstGauge::new(entries).encode(metric.encode_family(&label(standing))?)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shelf::Ec2Place;
+
+    #[test]
+    fn labels_follow_the_first_regions_only() {
+        let metrics = CapacityMetrics::default();
+        let label =
+            |name: &str| metrics.region(&Place::Ec2(Ec2Place { region: name.parse().unwrap(), endpoint: None }));
+        assert_eq!((label("us-east-1").as_str(), label("xx-moon-1").as_str()), ("us-east-1", "other"));
+        let all: BTreeSet<String> = (1..200).map(|number| label(&format!("us-moon-{number}"))).collect();
+        assert_eq!((all.len(), all.contains("other")), (REGIONS, true));
+        assert_eq!(label("us-east-1"), "us-east-1", "who came first keeps its name");
     }
 }
