@@ -20,13 +20,14 @@ use kit::feed::{Feed, Project, Seen};
 use kit::kinds::Kind;
 
 use crate::acs::{Site, shown};
+use crate::archive::Page;
 use crate::config::Config;
 use crate::decide::{Snapshot, Standing, Step, decide};
 use crate::facts::{ACS, Acs, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, Metal, POOL, Pools, World};
-use crate::judge::{Judgement, Lookup, Scene, Skip, Wish, judge};
+use crate::judge::{Ec2Wish, Judgement, Lookup, Scene, Skip, Wish, judge};
 use crate::memory::Memory;
 use crate::names;
-use crate::observe::{not_in_table, on_metal, scene};
+use crate::observe::{not_in_table, on_metal, place, scene};
 use crate::offer::Offer;
 use crate::record::Record;
 use crate::sees::{Build, Sees, sees};
@@ -86,8 +87,12 @@ pub struct Lists {
 pub struct Sight {
     world: World,
     table: Table,
+    pages: Vec<Page>,
     unseen: Vec<String>,
 }
+
+/// What EC2 said about the type of a group, and when the operator was told, where it was the operator that asked.
+type Looked = (Result<Arc<Offer>, Trouble>, Option<Timestamp>);
 
 impl Sight {
     /// Everything that was read.
@@ -121,7 +126,29 @@ impl Sight {
                 managed: feed(clock, lists.managed),
             }),
         };
-        Self { world, table: lists.table, unseen: lists.unseen }
+        Self { world, table: lists.table, pages: Vec::new(), unseen: lists.unseen }
+    }
+
+    /// What the operator was told of instance types is known too, and what of it cannot be read.
+    pub fn recall(&mut self, pages: Vec<Page>, unseen: Vec<String>) {
+        self.pages.extend(pages);
+        self.unseen.extend(unseen);
+    }
+
+    /// What the operator was told of the types of a group. Of a type that is not in its list it asks by name, so nothing
+    /// is said of that here.
+    fn recalled(&self, wish: &Wish, ec2: &Ec2Wish) -> Option<Looked> {
+        let place = place(ec2);
+        let page = self.pages.iter().find(|page| page.place == place)?;
+        let mut offers = Vec::new();
+        for name in &wish.types {
+            let offer = Offer::of_ec2(page.types.iter().find(|facts| facts.name == *name)?);
+            if offer.is_incomplete() {
+                return Some((Err(Trouble::incomplete(name, ec2.region.as_str())), Some(page.listed)));
+            }
+            offers.push(Arc::new(offer));
+        }
+        Some((Ok(wish.offer(&offers)?), Some(page.listed)))
     }
 
     /// How things stand with machines of which everything is known without a cloud, as the room would have it.
@@ -209,7 +236,7 @@ pub fn line(sight: &Sight, key: &GroupKey, config: &Arc<Config>) -> Option<Line>
         level,
         instance_type: around.map(|around| around.instance_type.clone()),
         region: around.and_then(|around| around.region.clone()),
-        sees: sees(build, &group.annotations),
+        sees: case.sees(build),
         state: state.to_owned(),
     })
 }
@@ -244,6 +271,7 @@ struct Case<'a> {
     scene: Scene,
     judgement: Judgement,
     looked: Option<Result<Arc<Offer>, Trouble>>,
+    listed: Option<Timestamp>,
     now: Timestamp,
 }
 
@@ -262,13 +290,23 @@ impl<'a> Case<'a> {
             Judgement::Wants(wish) => sight.standing(wish, config),
             Judgement::Skip(_) | Judgement::Stuck(_) => None,
         };
-        let (judgement, looked) = match standing {
-            Some(Standing::Skipped(skip)) => (Judgement::Skip(skip), None),
-            Some(Standing::Stuck { trouble, .. }) => (judgement, Some(Err(trouble))),
-            Some(Standing::Known { offer, .. }) => (judgement, Some(Ok(offer))),
-            Some(Standing::Asking) | None => (judgement, looked),
+        let recalled = || match &judgement {
+            Judgement::Wants(wish) => match &wish.lookup {
+                Lookup::Ec2(ec2) => sight.recalled(wish, ec2),
+                Lookup::Acs(_) | Lookup::Metal(_) | Lookup::Table => None,
+            },
+            Judgement::Skip(_) | Judgement::Stuck(_) => None,
         };
-        Self { key, group, scene, judgement, looked, now }
+        let (judgement, looked, listed) = match standing {
+            Some(Standing::Skipped(skip)) => (Judgement::Skip(skip), None, None),
+            Some(Standing::Stuck { trouble, .. }) => (judgement, Some(Err(trouble)), None),
+            Some(Standing::Known { offer, .. }) => (judgement, Some(Ok(offer)), None),
+            Some(Standing::Asking) | None => {
+                let (looked, listed) = looked.map(|looked| (looked, None)).or_else(recalled).unzip();
+                (judgement, looked, listed.flatten())
+            }
+        };
+        Self { key, group, scene, judgement, looked, listed, now }
     }
 
     fn wish(&self) -> Option<&Wish> {
@@ -282,10 +320,19 @@ impl<'a> Case<'a> {
         self.key.kind.is_machine_api()
     }
 
-    /// Whether every build that looks at the group can plan with it.
-    fn is_enough(&self) -> bool {
-        let mut builds = Build::of(self.machine_api()).iter();
-        builds.all(|build| matches!(sees(*build, &self.group.annotations), Sees::Enough { .. }))
+    /// What a build sees.
+    fn sees(&self, build: Build) -> Sees {
+        sees(build, &self.group.annotations, self.scene.template.as_ref().map(|template| &template.status))
+    }
+
+    /// What a build would see without the status of the template.
+    fn sees_alone(&self, build: Build) -> Sees {
+        sees(build, &self.group.annotations, None)
+    }
+
+    /// Whether every build that looks at the group can plan with what it sees.
+    fn is_enough(&self, sees: impl Fn(Build) -> Sees) -> bool {
+        Build::of(self.machine_api()).iter().all(|build| matches!(sees(*build), Sees::Enough { .. }))
     }
 
     fn described(&self) -> Option<String> {
@@ -308,7 +355,12 @@ impl<'a> Case<'a> {
                         Level::Waiting,
                         format!("its machines are {name}{place}, its annotations still describe {described}"),
                     ),
-                    None if self.is_enough() => (Level::Ok, format!("its annotations describe {name}{place}")),
+                    None if self.is_enough(|build| self.sees_alone(build)) => {
+                        (Level::Ok, format!("its annotations describe {name}{place}"))
+                    }
+                    None if self.is_enough(|build| self.sees(build)) => {
+                        (Level::Ok, format!("its annotations and its template describe {name}{place}"))
+                    }
                     None => {
                         (Level::Waiting, format!("its machines are {name}{place}, its annotations do not say so yet"))
                     }
@@ -358,6 +410,7 @@ impl<'a> Case<'a> {
                 offer.accelerators.as_ref().map(|a| fact("accelerators", format!("{} {}", a.count, a.resource))),
             );
         }
+        facts.extend(self.listed.map(|listed| fact("catalogue", format!("of {listed:.0}"))));
         facts.extend(self.group.annotation(names::LABELS).map(|list| fact("node labels", list.to_owned())));
         facts
     }
@@ -365,10 +418,12 @@ impl<'a> Case<'a> {
     /// What each build of cluster-autoscaler sees.
     fn needs(&self) -> Vec<Need> {
         let one = |build: &Build| {
-            let (level, sentence) = match sees(*build, &self.group.annotations) {
+            let seen = self.sees(*build);
+            let by = if seen == self.sees_alone(*build) { "" } else { ", with what its template says" };
+            let (level, sentence) = match seen {
                 Sees::Enough { cpu, memory, gpus } => {
                     let gpus = gpus.map(|(count, resource)| format!(", {count} {resource}")).unwrap_or_default();
-                    (Level::Ok, format!("sees {cpu} processors and {memory} of memory{gpus}"))
+                    (Level::Ok, format!("sees {cpu} processors and {memory} of memory{gpus}{by}"))
                 }
                 Sees::Lacks(what) => (Level::Waiting, format!("sees no {what}: the group cannot be scaled from zero")),
                 Sees::Unreadable(key) => {
@@ -403,7 +458,7 @@ impl<'a> Case<'a> {
             machine_api: self.machine_api(),
             group: Arc::clone(self.group),
             standing: Standing::Known { offer: Arc::clone(offer), around: wish.around.clone(), again: None },
-            template: None,
+            template: self.scene.sight(),
             memory: Memory::default(),
             config: Arc::clone(&self.scene.config),
             now: self.now,
@@ -421,7 +476,9 @@ impl<'a> Case<'a> {
                     }
                 }
                 Step::Tell { message, .. } | Step::Yield { message, .. } => next.push(Next { by, what: message }),
-                Step::Describe(_) | Step::Wait { .. } => {}
+                Step::Describe(_) => next
+                    .push(Next { by, what: "writes what machines offer into the status of their template".to_owned() }),
+                Step::Wait { .. } => {}
             }
         }
         next

@@ -11,6 +11,7 @@ use aws::place::Endpoints;
 
 use crate::acs::{self, AcsWish, Chosen, Site};
 use crate::config::{AmbientUse, Config};
+use crate::decide::Sight;
 use crate::facts::{
     ACS, ACS_CLUSTER, AcsCluster, AcsTemplate, AwsMachine, CPUS, ClusterFacts, GroupFacts, GroupKey, GroupKind,
     InfrastructureFacts, MANAGED_POOL, MEMORY, MachineApi, POOL, PoolFacts, Provider, ROOT_DISK, Reference, Shape,
@@ -18,7 +19,7 @@ use crate::facts::{
 };
 use crate::goal::Around;
 use crate::names::{CLUSTER_API_NAMESPACE, REGION, SKIP};
-use crate::offer::Arch;
+use crate::offer::{Arch, Offer};
 use crate::status::Trouble;
 
 /// What the indexes show around one group.
@@ -46,6 +47,17 @@ pub struct Scene {
     pub twin: Option<MachineApi>,
     /// What the flags say.
     pub config: Arc<Config>,
+}
+
+impl Scene {
+    /// The template, as decisions use it. Which system its nodes run is not known yet where that depends on an image.
+    #[must_use]
+    pub fn sight(&self) -> Option<Sight> {
+        let (facts, reference) = self.template.clone().zip(self.group.reference())?;
+        let namespace = self.key.key.namespace().unwrap_or_default();
+        let windows = facts.image.is_none().then_some(false);
+        Some(Sight { key: ObjectKey::namespaced(namespace, reference.name.clone()), facts, windows })
+    }
 }
 
 /// What the provider for CloudStack is told about a group.
@@ -153,6 +165,19 @@ pub struct Wish {
     pub table_name: Box<str>,
     /// The type and everything beside it.
     pub around: Around,
+}
+
+impl Wish {
+    /// What a machine of the group offers at least, from what its types offer; `None` without any.
+    #[must_use]
+    pub fn offer(&self, offers: &[Arc<Offer>]) -> Option<Arc<Offer>> {
+        if let ([only], None) = (offers, self.arch) {
+            return Some(Arc::clone(only));
+        }
+        let least = Offer::least(offers.iter().map(AsRef::as_ref))?;
+        let assumed = least.assumed && self.arch.is_none();
+        Some(Arc::new(Offer { arch: self.arch.or(least.arch), assumed, ..least }))
+    }
 }
 
 /// What is to be done about a group.

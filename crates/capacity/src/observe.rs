@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::cloud::{Door, Way, Ways};
 use crate::config::{ClaimRules, Config};
-use crate::decide::{Sight, Snapshot, Standing};
+use crate::decide::{Snapshot, Standing};
 use crate::facts::{
     ACS, ACS_CLUSTER, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, MachineApi, Metal, POOL, PlaceFacts, Shape,
     World,
@@ -27,7 +27,6 @@ use crate::judge::{AcsScene, Credential, Ec2Wish, Judgement, Lookup, Scene, Skip
 use crate::metal::{self, MetalFault};
 use crate::names::MACHINE_API_NAMESPACE;
 use crate::near::nearest;
-use crate::offer::Offer;
 use crate::record::Record;
 use crate::room::{Annotator, BUNDLE, Error, Seeing, read};
 use crate::shelf::{Ec2Place, Found, Place, System};
@@ -97,13 +96,7 @@ impl<C: Ways> Annotator<C> {
                 other => return Ok(other),
             }
         }
-        let offer = match (offers.as_slice(), wish.arch) {
-            ([only], None) => Arc::clone(only),
-            (all, arch) => {
-                let Some(least) = Offer::least(all.iter().map(AsRef::as_ref)) else { return Ok(Standing::Asking) };
-                Arc::new(Offer { arch: arch.or(least.arch), assumed: least.assumed && arch.is_none(), ..least })
-            }
-        };
+        let Some(offer) = wish.offer(&offers) else { return Ok(Standing::Asking) };
         Ok(Standing::Known { offer, around: wish.around.clone(), again: soonest })
     }
 
@@ -263,14 +256,10 @@ impl<C: Ways> Annotator<C> {
             return Ok(None);
         };
         let scene = self.scene(key, &group);
-        let mut template = scene.template.clone().zip(group.reference()).map(|(facts, reference)| Sight {
-            key: ObjectKey::namespaced(key.key.namespace().unwrap_or_default(), reference.name.clone()),
-            windows: facts.image.is_none().then_some(false),
-            facts,
-        });
+        let mut template = scene.sight();
         let standing = match judge(&scene) {
             Judgement::Skip(skip) => {
-                tracing::trace!(object = %key, reason = %skip, "left alone");
+                tracing::debug!(object = %key, reason = %skip, "left alone");
                 Standing::Skipped(skip)
             }
             Judgement::Stuck(trouble) => Standing::Stuck { trouble, again: None },

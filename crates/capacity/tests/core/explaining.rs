@@ -1,18 +1,23 @@
-//! What people are told about groups of which everything is known without a cloud: hosts behind a selector, and tables.
+//! What people are told about groups: of hosts behind a selector and tables everything is known without a cloud, of
+//! machines on EC2 what the operator was told.
 
 use std::sync::Arc;
 
 use api::key::ObjectKey;
-use capacity::config::Config;
+use aws::port::{Architecture, TypeFacts};
+use capacity::archive::Page;
+use capacity::config::{AmbientUse, Config, Keys};
 use capacity::explain::{Lists, Sight, explain, line};
 use capacity::facts::{GroupKey, GroupKind};
+use capacity::names::{CPU, LEGACY_CPU, LEGACY_MEMORY, MEMORY};
+use capacity::shelf::Ec2Place;
 use capacity::table::Table;
 use jiff::Timestamp;
 use kit::clock::Clock;
 use kit::explain::{Explanation, Level};
 use serde_json::{Value, json};
 
-use crate::build::{map, plain_deployment};
+use crate::build::{NAMESPACE, aws, map, plain_deployment};
 
 fn wire(kind: &str) -> Value {
     let mut wire = plain_deployment(&[]);
@@ -47,9 +52,13 @@ fn key() -> GroupKey {
 }
 
 fn told(lists: Lists, config: Config) -> Explanation {
+    told_of(&key(), lists, config)
+}
+
+fn told_of(key: &GroupKey, lists: Lists, config: Config) -> Explanation {
     let (sight, config) = (Sight::of(lists, &Clock::system()), Arc::new(config));
-    let told = explain(&sight, &key(), &config, None, Timestamp::UNIX_EPOCH).unwrap();
-    assert_eq!(line(&sight, &key(), &config).unwrap().level, told.level, "the list says the same");
+    let told = explain(&sight, key, &config, None, Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(line(&sight, key, &config).unwrap().level, told.level, "the list says the same");
     told
 }
 
@@ -141,4 +150,118 @@ fn a_group_that_a_flag_would_serve_is_told_which() {
         let told = told(lists, Config::default());
         assert!(told.level == Level::Aside && told.fixes[0].what.contains(flag), "{kind}: {told:?}");
     }
+}
+
+#[test]
+fn credentials_are_those_that_the_flags_of_the_operator_choose() {
+    let key = GroupKey { kind: GroupKind::OpenShiftSet, key: ObjectKey::namespaced(NAMESPACE, "a") };
+    let of = |named: bool, config: Config| {
+        let mut provider = aws("m5.xlarge");
+        if !named {
+            provider["credentialsSecret"] = Value::Null;
+        }
+        let set = json!({
+            "metadata": {"name": "a", "namespace": NAMESPACE},
+            "spec": {"template": {"spec": {"providerSpec": {"value": provider}}}},
+        });
+        let lists = Lists { openshift_sets: vec![serde_json::from_value(set).unwrap()], ..Lists::default() };
+        told_of(&key, lists, config)
+    };
+    let always = || Config { ambient_use: AmbientUse::Always, ..Config::default() };
+    let (secret, own) = ("Secret openshift-machine-api/aws-cloud-credentials", "those of the operator's process");
+    for (named, config, credentials) in [
+        (true, Config::default(), secret),
+        (true, always(), secret),
+        (true, Config { prefer_ambient: true, ..always() }, own),
+        (false, always(), own),
+    ] {
+        let told = of(named, config);
+        assert!(told.level == Level::Waiting && facts(&told).contains(&("credentials", credentials)), "{told:?}");
+    }
+    let lost = of(false, Config::default());
+    assert!(lost.level == Level::Problem && lost.fixes[1].what.contains("--prefer-ambient-credentials"), "{lost:?}");
+}
+
+/// A deployment on EC2 with a template of this status.
+fn on_ec2(annotations: &[(&str, &str)], status: &Value) -> Lists {
+    let template = json!({
+        "metadata": {"name": "t", "namespace": "default", "uid": "t"}, "status": status,
+        "spec": {"template": {"spec": {"instanceType": "m5.xlarge"}}},
+    });
+    Lists {
+        deployments: vec![serde_json::from_value(plain_deployment(annotations)).unwrap()],
+        templates: vec![serde_json::from_value(template).unwrap()],
+        ..Lists::default()
+    }
+}
+
+fn in_region() -> Config {
+    Config { default_region: "us-east-1".parse().ok(), ..Config::default() }
+}
+
+#[test]
+fn what_a_template_says_counts_for_the_autoscaler_that_reads_it() {
+    let status = json!({"capacity": {"cpu": "4", "memory": "16Gi"},
+        "nodeInfo": {"architecture": "amd64", "operatingSystem": "linux"}});
+    let bare = told(on_ec2(&[], &status), in_region());
+    let needs: Vec<_> = bare.needs.iter().map(|need| (need.level, need.sentence.as_str())).collect();
+    assert_eq!(needs[0], (Level::Ok, "sees 4 processors and 16Gi of memory, with what its template says"));
+    assert!(needs[1].0 == Level::Waiting && bare.level == Level::Waiting, "OpenShift's sees nothing: {bare:?}");
+
+    let older = [(LEGACY_CPU, "4"), (LEGACY_MEMORY, "16384")];
+    let both = told(on_ec2(&older, &status), Config { keys: Keys::Legacy, ..in_region() });
+    assert_eq!(
+        (both.level, both.summary.as_str()),
+        (Level::Ok, "its annotations and its template describe m5.xlarge in us-east-1")
+    );
+    assert_eq!(told(on_ec2(&older, &Value::Null), in_region()).level, Level::Waiting);
+    let newer = [older[0], older[1], (CPU, "4"), (MEMORY, "16Gi")];
+    let alone = told(on_ec2(&newer, &status), in_region());
+    assert_eq!(alone.summary, "its annotations describe m5.xlarge in us-east-1");
+}
+
+fn page(types: &[(&str, u32)]) -> Page {
+    let facts = |(name, vcpus): &(&str, u32)| TypeFacts {
+        name: (*name).into(),
+        vcpus: *vcpus,
+        memory_mib: 4096 * u64::from(*vcpus),
+        architectures: vec![Architecture::X86_64],
+        gpus: vec![],
+        neuron: vec![],
+        storage_gb: 0,
+        interfaces: 4,
+        ipv4_per_interface: 15,
+        dedicated_hosts: false,
+        bare_metal: false,
+    };
+    Page {
+        place: Ec2Place { region: "us-east-1".parse().unwrap(), endpoint: None },
+        listed: Timestamp::UNIX_EPOCH,
+        types: types.iter().map(facts).collect(),
+    }
+}
+
+#[test]
+fn what_the_operator_was_told_of_a_type_is_told_on() {
+    let config = Arc::new(Config { defer_to_template: true, ..in_region() });
+    let of = |lists: Lists, pages: Vec<Page>| {
+        let mut sight = Sight::of(lists, &Clock::system());
+        sight.recall(pages, vec!["a page is damaged".to_owned()]);
+        explain(&sight, &key(), &config, None, Timestamp::UNIX_EPOCH).unwrap()
+    };
+    let known = of(on_ec2(&[], &Value::Null), vec![page(&[("m5.large", 2), ("m5.xlarge", 4)])]);
+    for fact in [("processors", "4"), ("memory", "16384Mi"), ("catalogue", "of 1970-01-01T00:00:00Z")] {
+        assert!(facts(&known).contains(&fact), "{known:?}");
+    }
+    assert!(next(&known).contains(&r#"writes capacity.cluster-autoscaler.kubernetes.io/cpu: "4""#), "{known:?}");
+    assert_eq!(known.unseen, ["a page is damaged"]);
+    let status = json!({"capacity": {"cpu": "4", "memory": "16Gi"},
+        "nodeInfo": {"architecture": "amd64", "operatingSystem": "linux"}});
+    let deferred = of(on_ec2(&[], &status), vec![page(&[("m5.xlarge", 4)])]);
+    assert!(!next(&deferred).iter().any(|what| what.contains(CPU)), "the template says it: {deferred:?}");
+
+    let new = of(on_ec2(&[], &Value::Null), vec![page(&[("m5.large", 2)])]);
+    assert_eq!((new.level, next(&new)), (Level::Waiting, vec!["looks m5.xlarge up in the catalogue of us-east-1"]));
+    let odd = of(on_ec2(&[], &Value::Null), vec![page(&[("m5.xlarge", 0)])]);
+    assert!(odd.level == Level::Problem && odd.summary.contains("m5.xlarge"), "{odd:?}");
 }
