@@ -1,11 +1,12 @@
 //! The worked examples, with the exact patches.
 
-use capacity::config::{Config, MaxPods, NeuronResource, NodeLabel};
+use capacity::config::{Config, DiskFrom, LegacyGpus, MaxPods, NeuronResource, NodeLabel};
 use capacity::decide::{Snapshot, Step, decide};
 use capacity::facts::GroupFacts;
 use capacity::guard::guard;
 use capacity::names::{self, APPLIED, CPU, EPHEMERAL_DISK, GPU_COUNT, GPU_TYPE, LABELS, MAX_PODS, MEMORY};
 use capacity::names::{LEGACY_CPU, LEGACY_GPU, LEGACY_MAX_PODS, LEGACY_MEMORY};
+use capacity::offer::Disk;
 use capacity::plan::{Annotations, Plan};
 use serde_json::json;
 
@@ -190,6 +191,37 @@ fn what_flags_ask_for_is_written_recorded_and_withdrawn() {
     let without = settled(known(false, group, catalogue("m5.xlarge"), around("m5.xlarge", None), Config::default()));
     assert_eq!(get(&without, LABELS), Some("kubernetes.io/arch=amd64"));
     assert_eq!((get(&without, MAX_PODS), get(&without, LEGACY_MAX_PODS)), (None, None));
+}
+
+#[test]
+fn the_disk_for_pods_is_the_one_that_a_flag_chooses() {
+    for (from, root, own, wanted) in [
+        (DiskFrom::Off, Some(100), Some(Disk::Gb(150)), None),
+        (DiskFrom::RootVolume, Some(100), Some(Disk::Gb(150)), Some("100Gi")),
+        (DiskFrom::RootVolume, None, Some(Disk::Gb(150)), None),
+        (DiskFrom::InstanceStore, Some(100), Some(Disk::Gb(150)), Some("150G")),
+        (DiskFrom::InstanceStore, Some(100), None, Some("100Gi")),
+    ] {
+        let mut offer = catalogue("m5.xlarge");
+        offer.disk = own;
+        let (group, config) = (deployment(plain_deployment(&[])), Config { disk: from, ..Config::default() });
+        let all = settled(known(false, group, offer, around("m5.xlarge", root), config));
+        assert_eq!(get(&all, EPHEMERAL_DISK), wanted, "{from:?} {root:?} {own:?}");
+    }
+}
+
+#[test]
+fn the_older_key_counts_the_accelerators_that_a_flag_chooses() {
+    for (name, all, nvidia) in [("g4ad.xlarge", "1", "0"), ("p3.8xlarge", "4", "4"), ("m5.xlarge", "0", "0")] {
+        for (legacy_gpus, wanted) in [(LegacyGpus::All, all), (LegacyGpus::Nvidia, nvidia)] {
+            let config = Config { legacy_gpus, ..Config::default() };
+            let told = cluster_api(name, None, config.clone());
+            assert_eq!(get(&told, LEGACY_GPU), Some(wanted), "{name} {legacy_gpus:?}");
+            let set = openshift(&[], aws(name));
+            let told = settled(known(true, set, catalogue(name), around(name, None), config));
+            assert_eq!(get(&told, LEGACY_GPU), Some(wanted), "{name} {legacy_gpus:?}");
+        }
+    }
 }
 
 #[test]

@@ -9,14 +9,15 @@ use api::views::ServiceEndpoint;
 use aws::credentials::{Ambient, Files};
 use aws::errors::Service;
 use aws::identity::{Chain, IdentityError, IdentityKind, IdentityName};
-use capacity::config::{AmbientUse, Config};
-use capacity::facts::{GroupKind, InfrastructureFacts, TemplateFacts};
+use capacity::config::{AmbientUse, Config, NodeLabel};
+use capacity::facts::{GroupFacts, GroupKind, InfrastructureFacts, TemplateFacts};
+use capacity::goal::{Goal, Profile};
 use capacity::judge::{Credential, Ec2Wish, Judgement, Lookup, Scene, Wish, judge};
-use capacity::names::REGION;
+use capacity::names::{OS, REGION};
 use capacity::status::{Outlook, Trouble};
 use serde_json::json;
 
-use crate::build::{NAMESPACE, aws, deployment, openshift, plain_deployment, scene};
+use crate::build::{NAMESPACE, aws, catalogue, deployment, openshift, plain_deployment, scene};
 
 fn wants(scene: &Scene) -> Wish {
     match judge(scene) {
@@ -196,6 +197,30 @@ fn what_a_template_lacks_is_said() {
         one.template = Some(template(empty));
         let trouble = stuck(&one);
         assert_eq!((trouble.reason, trouble.outlook), (Reason::FailedUpdate, Outlook::Terminal));
+    }
+}
+
+#[test]
+fn nodes_run_what_the_label_of_the_machines_or_the_template_says() {
+    for (os, windows) in [(Some("Windows"), true), (Some("windows"), true), (Some("RHEL"), false), (None, false)] {
+        let set = json!({
+            "metadata": {"name": "a", "namespace": NAMESPACE},
+            "spec": {"template": {
+                "metadata": {"labels": os.map(|os| json!({"machine.openshift.io/os-id": os}))},
+                "spec": {"providerSpec": {"value": aws("m5.xlarge")}},
+            }},
+        });
+        let group = GroupFacts::of_openshift(serde_json::from_value(set).unwrap());
+        assert_eq!(wants(&scene(GroupKind::OpenShiftSet, group)).around.windows, windows, "{os:?}");
+        let mut one = cluster_api();
+        let mut facts = TemplateFacts::clone(&template(Some("m5.xlarge")));
+        facts.status.operating_system = os.map(str::to_owned);
+        one.template = Some(Arc::new(facts));
+        let wish = wants(&one);
+        assert_eq!(wish.around.windows, windows, "{os:?}");
+        let config = Config { node_labels: [NodeLabel::Os].into(), ..Config::default() };
+        let goal = Goal::of(&catalogue("m5.xlarge"), &wish.around, Profile::of(config.keys, false), &config);
+        assert_eq!(goal.labels[OS], if windows { "windows" } else { "linux" });
     }
 }
 

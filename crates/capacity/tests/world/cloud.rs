@@ -16,6 +16,8 @@ struct Inside {
     extra: BTreeMap<String, TypeFacts>,
     doors: Vec<Door>,
     refused: BTreeSet<String>,
+    hanging: BTreeSet<String>,
+    forgotten: u32,
 }
 
 /// The one image of Windows.
@@ -64,10 +66,14 @@ impl Model {
         self.count(&format!("look {region}"))
     }
 
-    /// How often somebody asked which regions there are.
+    /// How often somebody asked which regions there are, all of them in the one that answers for its partition.
     pub fn regions(&self) -> u32 {
-        let inside = self.0.lock().unwrap();
-        inside.calls.iter().filter(|(what, _)| what.starts_with("regions ")).map(|(_, count)| count).sum()
+        self.count("regions us-east-1")
+    }
+
+    /// How often a client was let go of.
+    pub fn forgotten(&self) -> u32 {
+        self.0.lock().unwrap().forgotten
     }
 
     pub fn calls(&self) -> u32 {
@@ -89,6 +95,16 @@ impl Model {
             inside.down.insert(region.to_owned())
         } else {
             inside.down.remove(region)
+        };
+    }
+
+    /// A region takes calls and never answers from now on, or does again.
+    pub fn hang(&self, region: &str, hang: bool) {
+        let mut inside = self.0.lock().unwrap();
+        if hang {
+            inside.hanging.insert(region.to_owned())
+        } else {
+            inside.hanging.remove(region)
         };
     }
 
@@ -115,16 +131,22 @@ impl Cloud for Model {
         Ok("123456789012".parse().unwrap())
     }
 
-    fn forget(&self, _: &Door) {}
+    fn forget(&self, _: &Door) {
+        self.0.lock().unwrap().forgotten += 1;
+    }
 }
 
 impl Region {
     async fn call(&self, what: &str) -> Result<(), Error> {
-        let (down, refused) = {
+        let (down, refused, hanging) = {
             let mut inside = self.model.0.lock().unwrap();
             *inside.calls.entry(format!("{what} {}", self.name)).or_default() += 1;
-            (inside.down.contains(&self.name), inside.refused.contains(&self.source))
+            let (down, hanging) = (inside.down.contains(&self.name), inside.hanging.contains(&self.name));
+            (down, inside.refused.contains(&self.source), hanging)
         };
+        if hanging {
+            std::future::pending::<()>().await;
+        }
         tokio::time::sleep(Duration::from_millis(20)).await;
         if refused {
             let message = "You are not authorized to perform this operation.";

@@ -220,20 +220,23 @@ async fn a_deployment_waits_for_its_template_and_follows_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_region_of_a_managed_cluster_is_its_control_planes() {
-    let (server, cloud) = world();
-    server.put(cluster(("AWSManagedCluster", "c"), Some(("AWSManagedControlPlane", "p")))).unwrap();
-    let plane = json!({
-        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "AWSManagedControlPlane",
-        "metadata": {"name": "p", "namespace": NS}, "spec": {"region": "ap-south-1"},
-    });
-    server.put(template("t", "m5.xlarge")).unwrap();
-    server.put(group("MachineDeployment", "d", "t")).unwrap();
-    let _process = running(&server, config(), cloud.clone());
-    assert!(server.wait_until(LIMIT, |s| !events(s, "d").is_empty()).await);
-    assert!(events(&server, "d")[0].1.contains("region"));
-    server.put(plane).unwrap();
-    assert!(server.wait_until(Duration::from_secs(3), has(DEPLOYMENTS, NS, "d", "cpu", "4")).await);
-    assert_eq!((cloud.lists("ap-south-1"), cloud.calls()), (1, 1));
+    for (infrastructure, kind) in [("AWSManagedCluster", "AWSManagedControlPlane"), ("ROSACluster", "ROSAControlPlane")]
+    {
+        let (server, cloud) = world();
+        server.put(cluster((infrastructure, "c"), Some((kind, "p")))).unwrap();
+        let plane = json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": kind,
+            "metadata": {"name": "p", "namespace": NS}, "spec": {"region": "ap-south-1"},
+        });
+        server.put(template("t", "m5.xlarge")).unwrap();
+        server.put(group("MachineDeployment", "d", "t")).unwrap();
+        let _process = running(&server, config(), cloud.clone());
+        assert!(server.wait_until(LIMIT, |s| !events(s, "d").is_empty()).await, "{kind}");
+        assert!(events(&server, "d")[0].1.contains("region"));
+        server.put(plane).unwrap();
+        assert!(server.wait_until(Duration::from_secs(3), has(DEPLOYMENTS, NS, "d", "cpu", "4")).await, "{kind}");
+        assert_eq!((cloud.lists("ap-south-1"), cloud.calls()), (1, 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -402,6 +405,7 @@ async fn a_region_of_no_known_form_is_asked_about_first() {
     assert!(told("xx-shut-1").1.contains("not enabled"), "{:?}", told("xx-shut-1"));
     assert!(told("xx-moon-1").1.contains("unknown"), "{:?}", told("xx-moon-1"));
     assert_eq!(cloud.lists("xx-moon-1"), 0);
+    assert!(cloud.regions() >= 3, "each is asked about where the partition is at home");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 //! with the simulator of CloudStack.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+mod around;
 mod cloud;
 mod cloudstack;
 mod extras;

@@ -9,6 +9,7 @@ use capacity::cloud::{Both, Cloud, Ways};
 use capacity::config::Config;
 use cloudstack::net::{CloudStacks, Meter as AcsMeter, Options as AcsOptions};
 use kit::clock::Clock;
+use kit::feed::Scope;
 use kit::gates::Gates;
 use kit::manager::{Manager, Options};
 use kit::telemetry::Metrics;
@@ -172,9 +173,31 @@ pub async fn run<C: Cloud>(client: kube::Client, clock: Clock, config: Config, c
 
 pub async fn serve<W: Ways>(client: kube::Client, clock: Clock, config: Config, ways: W, resync: Option<Duration>) {
     let options = Options { resync, workers: 4, ..Options::default() };
-    let manager = Manager::new(client, clock, Gates::new(), Metrics::new(), options);
+    managed(client, clock, config, ways, options, Metrics::new()).await;
+}
+
+async fn managed<W: Ways>(
+    client: kube::Client,
+    clock: Clock,
+    config: Config,
+    ways: W,
+    options: Options,
+    metrics: Metrics,
+) {
+    let manager = Manager::new(client, clock, Gates::new(), metrics, options);
     capacity::mount(&manager, config, ways).unwrap();
     manager.run().await.unwrap();
+}
+
+/// A process under a paused clock that follows some namespaces only, and what it counts.
+pub fn observed<C: Cloud>(server: &Server, config: Config, cloud: C, scope: Scope) -> (JoinSet<()>, Metrics) {
+    let (mut tasks, metrics) = (JoinSet::new(), Metrics::new());
+    let clock = Clock::simulated((server.clock())(), 1);
+    let acs = CloudStacks::new(AcsOptions::new("berth/test"), clock.clone(), AcsMeter::default());
+    let options = Options { scope, workers: 4, ..Options::default() };
+    let client = server.client("capacity").kube();
+    tasks.spawn(managed(client, clock, config, Both { aws: cloud, acs }, options, metrics.clone()));
+    (tasks, metrics)
 }
 
 /// A process under a paused clock.
