@@ -2,14 +2,14 @@
 //!
 //! **Promise.** A MachineSet or MachineDeployment whose machines are of a known type carries the annotations that its
 //! cluster-autoscaler reads, for as long as it lives, and they follow its type. A value that a user has set is the
-//! user's. Nothing but annotations is written, and nothing at all when nothing changed.
+//! user's. Of groups nothing but annotations is written, and nothing at all when nothing changed.
 //!
 //! **Inputs.** Groups of both APIs, their templates, clusters and regions, all from indexes; the catalogue of instance
 //! types, asked of EC2 once a day for each region and kept for the next process; that of compute offerings, asked of
 //! CloudStack once a day for each zone; a table of types from a ConfigMap.
 //!
 //! **Effects.** One merge patch with only the keys that change; events, one for each cause and hour; the catalogue in one
-//! ConfigMap of our own namespace, when it was listed.
+//! ConfigMap of our own namespace, when it was listed; where a flag asks for it, the status of templates.
 //!
 //! **Parts.** [`judge`] says whether a group is ours and what its machines are; [`shelf`] is the catalogue as data,
 //! [`catalogue`] fills it on a task of its own, and [`archive`] and [`store`] keep it for the next process; [`goal`] says
