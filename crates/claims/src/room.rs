@@ -108,7 +108,7 @@ impl Room for Claims {
     /// Thousands of claims of one tenant come after everybody else's. What they keep the server busy with is what others wait
     /// for, and a few at once are as much as it can take anyway.
     fn background_workers(workers: usize) -> usize {
-        workers / 4
+        workers / 8
     }
 
     async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {

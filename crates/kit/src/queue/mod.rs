@@ -58,6 +58,8 @@ struct Entry {
     busy: bool,
     /// Whether the worker that has it was lent to the background.
     behind: bool,
+    /// Whether its last start did not count.
+    excused: bool,
     /// Where the key stands in its lane (or among the cooling); none while a worker has it.
     place: Option<Place>,
 }
@@ -154,7 +156,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         };
         let Some((_, key)) = lane.pop_first() else { return Err(None) };
         let entry = self.entries.entry(key.clone()).or_default();
-        *entry = Entry { asked: None, started: Some(now), busy: true, behind, place: None };
+        *entry = Entry { asked: None, started: Some(now), busy: true, behind, excused: entry.excused, place: None };
         self.busy += 1;
         self.behind += usize::from(behind);
         self.waiting -= 1;
@@ -163,16 +165,30 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
 
     /// The worker is finished with `key`; what was asked meanwhile is still there. A key that is not busy is left alone.
     pub fn done(&mut self, key: &K, now: Instant) {
+        self.end(key, now, false);
+    }
+
+    /// The same, but the worker came too early to do anything: what it waits for may start the key without delay. Two such
+    /// starts in a row count as one, so that a key that comes too early again and again keeps its spacing.
+    pub fn done_too_early(&mut self, key: &K, now: Instant) {
+        self.end(key, now, true);
+    }
+
+    fn end(&mut self, key: &K, now: Instant, too_early: bool) {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.busy) else { return };
+        entry.excused = too_early && !entry.excused;
+        if entry.excused {
+            entry.started = None;
+        }
         entry.busy = false;
         self.busy -= 1;
         self.behind -= usize::from(std::mem::take(&mut entry.behind));
-        let again = entry.started.map_or(now, |started| started + self.spacing);
+        let held_until = entry.started.map(|started| started + self.spacing);
         let (place, priority) = match entry.asked {
-            Some(asked) => ((asked.when.max(again), asked.seq), Some(asked.priority)),
+            Some(asked) => ((held_until.map_or(asked.when, |at| asked.when.max(at)), asked.seq), Some(asked.priority)),
             None => {
                 self.seq += 1;
-                ((again, self.seq), None)
+                ((held_until.unwrap_or(now), self.seq), None)
             }
         };
         entry.place = Some(place);

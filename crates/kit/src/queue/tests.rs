@@ -19,7 +19,7 @@ fn origin() -> Instant {
 enum Op {
     Add { key: u8, after: i64, priority: Priority },
     Take,
-    Done { nth: usize },
+    Done { nth: usize, too_early: bool },
     Pass { ms: u64 },
 }
 
@@ -31,7 +31,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (0u8..12, -40i64..300, priority()).prop_map(|(key, after, priority)| Op::Add { key, after, priority }),
         6 => Just(Op::Take),
-        4 => (0usize..8).prop_map(|nth| Op::Done { nth }),
+        4 => (0usize..8, prop::bool::weighted(0.3)).prop_map(|(nth, too_early)| Op::Done { nth, too_early }),
         4 => (0u64..150).prop_map(|ms| Op::Pass { ms }),
     ]
 }
@@ -47,6 +47,7 @@ struct Naive {
     run: u8,
     behind: BTreeSet<u8>,
     behind_at_most: usize,
+    excused: BTreeSet<u8>,
 }
 
 impl Naive {
@@ -70,6 +71,17 @@ impl Naive {
     fn sweep(&mut self, now: Instant) {
         let (busy, waiting, spacing) = (&self.busy, &self.waiting, self.spacing);
         self.started.retain(|key, at| busy.contains(key) || waiting.iter().any(|w| w.0 == *key) || *at + spacing > now);
+        let started = &self.started;
+        self.excused.retain(|key| started.contains_key(key) || waiting.iter().any(|w| w.0 == *key));
+    }
+
+    fn done(&mut self, key: u8, too_early: bool) {
+        self.busy.remove(&key);
+        self.behind.remove(&key);
+        if !self.excused.remove(&key) && too_early {
+            self.excused.insert(key);
+            self.started.remove(&key);
+        }
     }
 
     fn take(&mut self, now: Instant) -> Result<u8, Option<Duration>> {
@@ -132,10 +144,9 @@ proptest! {
                     naive.add(key, when, priority);
                 }
                 Op::Take => prop_assert_eq!(queue.take(now), naive.take(now)),
-                Op::Done { nth } => if let Some(key) = naive.busy.iter().nth(nth).copied() {
-                    queue.done(&key, now);
-                    naive.busy.remove(&key);
-                    naive.behind.remove(&key);
+                Op::Done { nth, too_early } => if let Some(key) = naive.busy.iter().nth(nth).copied() {
+                    if too_early { queue.done_too_early(&key, now) } else { queue.done(&key, now) }
+                    naive.done(key, too_early);
                     naive.sweep(now);
                 },
                 Op::Pass { ms } => now += MS * u32::try_from(ms).unwrap(),
@@ -160,7 +171,7 @@ proptest! {
                         prop_assert!(now - last >= SPACING, "key {} started again after {:?}", key, now - last);
                     }
                 },
-                Op::Done { nth } => if let Some(key) = busy.iter().nth(nth).copied() {
+                Op::Done { nth, .. } => if let Some(key) = busy.iter().nth(nth).copied() {
                     busy.remove(&key);
                     queue.done(&key, now);
                 },
@@ -185,7 +196,7 @@ proptest! {
                     prop_assert!(owed.remove(&key), "key {} was handed out unasked", key);
                     busy.insert(key);
                 },
-                Op::Done { nth } => if let Some(key) = busy.iter().nth(nth).copied() {
+                Op::Done { nth, .. } => if let Some(key) = busy.iter().nth(nth).copied() {
                     busy.remove(&key);
                     queue.done(&key, now);
                 },
@@ -263,6 +274,23 @@ fn the_first_change_is_never_delayed_and_the_second_waits_out_the_spacing() {
     queue.done(&"a", now + MS * 10);
     assert_eq!(queue.take(now + MS * 10), Err(Some(MS * 90)));
     assert_eq!(queue.take(now + SPACING), Ok("a"));
+}
+
+#[test]
+fn a_start_that_came_too_early_holds_nothing_back_and_the_next_one_does() {
+    let now = origin();
+    let mut queue = Queue::default();
+    queue.add("a", now, Priority::Urgent);
+    assert_eq!(queue.take(now), Ok("a"));
+    queue.add("a", now + MS * 50, Priority::Urgent);
+    queue.done_too_early(&"a", now + MS);
+    assert_eq!(queue.take(now + MS), Err(Some(MS * 49)));
+    // What it waited for.
+    queue.add("a", now + MS * 5, Priority::Urgent);
+    assert_eq!(queue.take(now + MS * 5), Ok("a"));
+    queue.add("a", now + MS * 6, Priority::Urgent);
+    queue.done_too_early(&"a", now + MS * 6);
+    assert_eq!(queue.take(now + MS * 6), Err(Some(MS * 99)), "twice in a row counts");
 }
 
 #[test]

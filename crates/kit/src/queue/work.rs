@@ -93,7 +93,7 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
                             if !state.queue.is_empty() {
                                 self.wake.notify_one();
                             }
-                            return Turn { key, work: Arc::clone(self) };
+                            return Turn { key, work: Arc::clone(self), too_early: false };
                         }
                         Err(sleep) => sleep,
                     }
@@ -121,8 +121,14 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
         Depth { waiting: state.queue.len(), busy: state.queue.busy(), late: state.queue.late(self.clock.instant()) }
     }
 
-    fn done(&self, key: &K) {
-        self.state().queue.done(key, self.clock.instant());
+    fn done(&self, key: &K, too_early: bool) {
+        let now = self.clock.instant();
+        let mut state = self.state();
+        match too_early {
+            true => state.queue.done_too_early(key, now),
+            false => state.queue.done(key, now),
+        }
+        drop(state);
         self.wake.notify_one();
     }
 
@@ -158,9 +164,15 @@ impl<K: Clone + Eq + Hash + Ord> Drop for Handover<'_, K> {
 pub struct Turn<K: Clone + Eq + Hash + Ord> {
     key: K,
     work: Arc<Work<K>>,
+    too_early: bool,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Turn<K> {
+    /// Gives the key back: there was nothing to do yet, and what there will be to do need not wait because of that.
+    pub fn too_early(mut self) {
+        self.too_early = true;
+    }
+
     /// The key to work on.
     #[must_use]
     pub fn key(&self) -> &K {
@@ -184,7 +196,7 @@ impl<K: Clone + Eq + Hash + Ord + fmt::Debug> fmt::Debug for Turn<K> {
 
 impl<K: Clone + Eq + Hash + Ord> Drop for Turn<K> {
     fn drop(&mut self) {
-        self.work.done(&self.key);
+        self.work.done(&self.key, self.too_early);
     }
 }
 

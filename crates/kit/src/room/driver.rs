@@ -168,12 +168,12 @@ impl<R: Room> Driver<R> {
             };
             // The queue is paused when leadership ends, but a process that was itself paused hears of that too late:
             // the clock is asked before every pass and every step.
-            if self.leadership.leads() {
-                self.pass(&turn).await;
-            } else {
+            if !self.leadership.leads() {
                 self.again(&turn, NOT_LEADING, Priority::Urgent);
+            } else if self.pass(&turn).await == Outcome::Stale {
+                // The change that it waits for may be here in a moment.
+                turn.too_early();
             }
-            drop(turn);
         }
     }
 
