@@ -1,20 +1,15 @@
 //! The room `capacity`: its flags, and how they become a room with a way to AWS and CloudStack.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod judgement;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use api::key::ObjectKey;
-use api::names::Region;
 use aws::credentials::{Ambient, AmbientError, Files, TokenPaths};
-use aws::place::{Endpoints, Override};
+use aws::place::Endpoints;
 use capacity::cloud::Both;
-use capacity::config::{
-    AmbientUse, ClaimRules, Config, DiskFrom, FeatureGates, Headroom, Keys, LegacyGpus, MaxPods, NeuronResource,
-    NodeLabel, feature_gates,
-};
-use capacity::offer::Vendor;
-use capacity::quantity::Quantity;
+use capacity::config::{AmbientUse, ClaimRules, Config, FeatureGates, feature_gates};
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use kit::manager::Manager;
@@ -24,6 +19,8 @@ use crate::claims::{Admission, YardOptions};
 use crate::cli::{RunOptions, WatchFilter, duration};
 use crate::serving::Listener;
 
+pub use judgement::{Judgement, endpoint};
+
 /// A shorter life of the catalogue would spend the account's requests on lists.
 const SHORTEST_TTL: Duration = Duration::from_secs(600);
 
@@ -31,56 +28,11 @@ const SHORTEST_TTL: Duration = Duration::from_secs(600);
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Capacity")]
 pub struct CapacityOptions {
-    /// Which keys are written: auto (legacy on OpenShift's objects, both on Cluster API's), legacy, upstream or both
-    #[arg(long, value_name = "KEYS", default_value = "auto", value_parser = keys)]
-    pub annotation_keys: Keys,
-    /// Labels of the future node, separated by commas: arch (always), os, instance-type, region, zone
-    #[arg(long, value_name = "LABELS", value_delimiter = ',', default_value = "arch")]
-    pub node_labels: Vec<String>,
-    /// Where the size of the disk for pods comes from: off, root-volume or instance-store
-    #[arg(long, value_name = "DISK", default_value = "root-volume", value_parser = disk)]
-    pub ephemeral_disk: DiskFrom,
-    /// How many pods a node takes: off, eni, prefix or a number
-    #[arg(long, value_name = "PODS", default_value = "off", value_parser = max_pods)]
-    pub max_pods: MaxPods,
-    /// Network interfaces that pods get no address from
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub max_pods_reserved_enis: u8,
-    /// Which accelerators the older key counts: all or nvidia
-    #[arg(long, value_name = "VENDORS", default_value = "all", value_parser = legacy_gpus)]
-    pub legacy_gpu_vendors: LegacyGpus,
-    /// What stands for Neuron devices: neuron or neuroncore
-    #[arg(long, value_name = "RESOURCE", default_value = "neuron", value_parser = neuron)]
-    pub neuron_resource: NeuronResource,
-    /// Driver that gives accelerators away, as nvidia|amd|habana|neuron=DRIVER; repeatable
-    #[arg(long, value_name = "VENDOR=DRIVER", value_parser = driver)]
-    pub dra_driver: Vec<(Vendor, String)>,
-    /// How many volumes of a storage driver a node takes, as DRIVER=LIMIT, 0 for no limit; repeatable
-    #[arg(long, value_name = "DRIVER=LIMIT", value_parser = volumes)]
-    pub csi_driver: Vec<(String, u32)>,
+    #[command(flatten)]
+    pub judgement: Judgement,
     /// How long the list of a region's instance types is fresh, at least 10m
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = ttl)]
     pub instance_type_cache_ttl: Duration,
-    /// Region of objects that name none
-    #[arg(long, value_name = "REGION")]
-    pub default_region: Option<Region>,
-    /// Address of a service, as ec2=URL or sts=URL; repeatable
-    #[arg(long, value_name = "SERVICE=URL", value_parser = endpoint)]
-    pub aws_endpoint: Vec<Override>,
-    /// Secret with AWS credentials for all objects
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
-    pub aws_credentials_secret: Option<ObjectKey>,
-    /// Whether the process's own AWS credentials are used: auto, always or never
-    #[arg(long, value_name = "USE", default_value = "auto", value_parser = ambient)]
-    pub ambient_credentials: AmbientUse,
-    /// Use the process's own AWS credentials before the Secret that an object names
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub prefer_ambient_credentials: bool,
-    /// Serve Cluster API objects by the identity that their cluster names (identityRef)
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub use_cluster_identity: bool,
     /// Directories that the token path in a Secret may point into, separated by commas
     #[arg(
         long,
@@ -89,43 +41,6 @@ pub struct CapacityOptions {
         default_value = "/var/run/secrets/openshift/serviceaccount,/var/run/secrets/eks.amazonaws.com/serviceaccount"
     )]
     pub token_path_allowlist: Vec<PathBuf>,
-    /// ConfigMap with a table of types, for what no catalogue knows
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
-    pub capacity_table: Option<ObjectKey>,
-    /// Annotate MachinePools too, of AWSMachinePools and AWSManagedMachinePools
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub watch_machine_pools: bool,
-    /// Annotate groups of bare-metal machines too, by the hosts behind their template's selector
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub capacity_metal3: bool,
-    /// Annotate groups of machines on CloudStack too, by the compute offering of their template
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub capacity_cloudstack: bool,
-    /// Withdraw our own upstream keys while a template's status says everything
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub defer_to_template_status: bool,
-    /// Write what machines offer into the status of their AWSMachineTemplate, unless somebody else does
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub write_template_status: bool,
-    /// Part of the memory that the kernel keeps, in percent with at most two decimals, taken off upstream keys
-    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = percent)]
-    pub memory_overhead_percent: u32,
-    /// What pods do not get of a node, as cpu=QUANTITY,memory=QUANTITY, taken off upstream keys
-    #[arg(long, value_name = "AMOUNTS", default_value = "", hide_default_value = true, value_parser = reserved)]
-    pub reserved: Reserved,
-    /// Tell labels of the machines' template that Cluster API carries over to nodes
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub propagate_template_labels: bool,
-    /// Tell taints of the machines' template
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    pub propagate_template_taints: bool,
     /// Log what would be written, and write nothing; with --controllers=capacity only
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
@@ -136,24 +51,7 @@ pub struct CapacityOptions {
     pub success_events: bool,
 }
 
-/// What `--reserved` keeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reserved {
-    milli_cpu: u64,
-    memory: u64,
-}
-
 impl CapacityOptions {
-    fn labels(&self) -> Result<BTreeSet<NodeLabel>, Usage> {
-        let mut labels = BTreeSet::new();
-        for word in self.node_labels.iter().map(|word| word.trim()).filter(|word| !word.is_empty() && *word != "arch") {
-            let found = NodeLabel::ALL.into_iter().find_map(|(name, label)| (name == word).then_some(label));
-            let all = || NodeLabel::ALL.map(|(name, _)| name).join(", ");
-            labels.insert(found.ok_or_else(|| Usage(format!("--node-labels: `{word}` is none of arch, {}", all())))?);
-        }
-        Ok(labels)
-    }
-
     /// What the flags and the environment say; where we run is for whoever mounts the room.
     pub fn config(
         &self,
@@ -163,51 +61,23 @@ impl CapacityOptions {
         ambient: Result<Ambient, String>,
         yard: &YardOptions,
     ) -> Result<Config, Usage> {
+        let judgement = &self.judgement;
         let environment = Endpoints::new().environment(vars);
         let environment = environment.map_err(|error| Usage(format!("environment: {}", kit::class::chain(&error))))?;
         let region =
             ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| vars.get(*name).filter(|v| !v.is_empty()));
         let region =
             region.map(|text| text.parse().map_err(|error| Usage(format!("AWS_REGION: {error}")))).transpose()?;
+        let endpoints = judgement.endpoints(environment);
         Ok(Config {
-            machine_api_migration: gates.machine_api_migration,
-            keys: self.annotation_keys,
-            node_labels: self.labels()?,
-            disk: self.ephemeral_disk,
-            max_pods: self.max_pods,
-            reserved_interfaces: self.max_pods_reserved_enis.into(),
-            legacy_gpus: self.legacy_gpu_vendors,
-            neuron: self.neuron_resource,
-            dra_drivers: self.dra_driver.iter().cloned().collect(),
-            csi_limits: self.csi_driver.iter().cloned().collect(),
             catalogue_ttl: self.instance_type_cache_ttl,
-            default_region: self.default_region.clone(),
             environment_region: region,
-            endpoints: self.aws_endpoint.iter().cloned().fold(environment, Endpoints::flag),
-            credentials: self.aws_credentials_secret.clone(),
-            ambient_use: self.ambient_credentials,
-            prefer_ambient: self.prefer_ambient_credentials,
+            endpoints,
             ambient,
-            cluster_identity: self.use_cluster_identity,
             token_paths: TokenPaths::new(self.token_path_allowlist.iter().cloned()),
-            watch_filter: watch_filter.value(),
             success_events: self.success_events,
-            metal: self.capacity_metal3,
-            cloudstack: self.capacity_cloudstack,
-            machine_pools: self.watch_machine_pools,
-            table: self.capacity_table.clone(),
-            template_status: self.write_template_status,
-            headroom: Headroom {
-                memory_share: self.memory_overhead_percent,
-                milli_cpu: self.reserved.milli_cpu,
-                memory: self.reserved.memory,
-            },
-            propagate_labels: self.propagate_template_labels,
-            propagate_taints: self.propagate_template_taints,
             dry_run: self.dry_run,
-            claims: claim_rules(yard),
-            defer_to_template: self.defer_to_template_status,
-            ..Config::default()
+            ..judgement.config(watch_filter, gates, claim_rules(yard))?
         })
     }
 }
@@ -218,9 +88,8 @@ pub fn claim_rules(yard: &YardOptions) -> ClaimRules {
 }
 
 /// Reads `--feature-gates`, for whichever rooms run.
-pub fn gates(options: &RunOptions) -> Result<FeatureGates, Usage> {
-    feature_gates(options.feature_gates.iter().map(String::as_str))
-        .map_err(|error| Usage(format!("--feature-gates: {error}")))
+pub fn gates(pairs: &[String]) -> Result<FeatureGates, Usage> {
+    feature_gates(pairs.iter().map(String::as_str)).map_err(|error| Usage(format!("--feature-gates: {error}")))
 }
 
 /// Checks the flags of the room.
@@ -228,7 +97,7 @@ pub fn check(options: &RunOptions) -> Result<(), Usage> {
     let vars = environment();
     options.capacity.config(
         &options.watch_filter,
-        &gates(options)?,
+        &gates(&options.feature_gates)?,
         &vars,
         Err(String::new()),
         &options.claims.yard,
@@ -239,7 +108,7 @@ pub fn check(options: &RunOptions) -> Result<(), Usage> {
         return Err(Usage(told.to_owned()));
     }
     // Half an identity would fall through to somebody else's in silence.
-    if options.capacity.ambient_credentials != AmbientUse::Never
+    if options.capacity.judgement.ambient_credentials != AmbientUse::Never
         && let Err(error @ AmbientError::Half { .. }) = Ambient::decide(&vars, &Files::default())
     {
         return Err(Usage(error.to_string()));
@@ -249,7 +118,7 @@ pub fn check(options: &RunOptions) -> Result<(), Usage> {
 
 /// Adds the room.
 pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<Listener>> {
-    let (vars, gates) = (environment(), gates(options)?);
+    let (vars, gates) = (environment(), gates(&options.feature_gates)?);
     for name in &gates.unknown {
         tracing::warn!(gate = name, "unknown feature gate, passed over");
     }
@@ -277,98 +146,6 @@ pub fn environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-fn word<T: Copy, const N: usize>(text: &str, all: [(&'static str, T); N]) -> Result<T, String> {
-    let found = all.into_iter().find_map(|(name, value)| (name == text).then_some(value));
-    found.ok_or_else(|| format!("`{text}` is none of {}", all.map(|(name, _)| name).join(", ")))
-}
-
-/// Reads `--annotation-keys`.
-pub fn keys(text: &str) -> Result<Keys, String> {
-    word(text, Keys::ALL)
-}
-
-fn disk(text: &str) -> Result<DiskFrom, String> {
-    word(text, DiskFrom::ALL)
-}
-
-fn ambient(text: &str) -> Result<AmbientUse, String> {
-    word(text, AmbientUse::ALL)
-}
-
-fn legacy_gpus(text: &str) -> Result<LegacyGpus, String> {
-    word(text, [("all", LegacyGpus::All), ("nvidia", LegacyGpus::Nvidia)])
-}
-
-fn neuron(text: &str) -> Result<NeuronResource, String> {
-    word(text, [("neuron", NeuronResource::Devices), ("neuroncore", NeuronResource::Cores)])
-}
-
-fn max_pods(text: &str) -> Result<MaxPods, String> {
-    match text {
-        "off" => Ok(MaxPods::Off),
-        "eni" => Ok(MaxPods::Eni),
-        "prefix" => Ok(MaxPods::Prefix),
-        number => match number.parse() {
-            Ok(pods) if (1..=10_000).contains(&pods) => Ok(MaxPods::Fixed(pods)),
-            _ => Err(format!("`{text}` is none of off, eni, prefix and no number from 1 to 10000")),
-        },
-    }
-}
-
-/// Hundredths of a percent.
-fn percent(text: &str) -> Result<u32, String> {
-    let bad = || format!("`{text}` is no share from 0 to 50 with at most two decimals");
-    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(part) || part.len() > 2 {
-        return Err(bad());
-    }
-    let whole: u32 = whole.parse().map_err(|_| bad())?;
-    let part: u32 = format!("{part:0<2}").parse().map_err(|_| bad())?;
-    whole.checked_mul(100).and_then(|whole| whole.checked_add(part)).filter(|share| *share <= 5000).ok_or_else(bad)
-}
-
-fn reserved(text: &str) -> Result<Reserved, String> {
-    let mut kept = Reserved::default();
-    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let bad = || format!("`{pair}` is not cpu=QUANTITY or memory=QUANTITY");
-        let (name, amount) = pair.split_once('=').ok_or_else(bad)?;
-        let amount = Quantity::parse(amount.trim()).ok_or_else(bad)?;
-        match name.trim() {
-            "cpu" => kept.milli_cpu = amount.thousandths().ok_or_else(bad)?,
-            "memory" => kept.memory = amount.units().ok_or_else(bad)?,
-            _ => return Err(bad()),
-        }
-    }
-    Ok(kept)
-}
-
-fn driver(text: &str) -> Result<(Vendor, String), String> {
-    let bad =
-        || format!("`{text}` is not VENDOR=DRIVER with a vendor of {}", Vendor::ALL.map(|(name, _)| name).join(", "));
-    let (vendor, driver) = text.split_once('=').ok_or_else(bad)?;
-    driver.parse::<api::names::DnsSubdomain>().map_err(|error| error.to_string())?;
-    Ok((Vendor::read(vendor).ok_or_else(bad)?, driver.to_owned()))
-}
-
-fn volumes(text: &str) -> Result<(String, u32), String> {
-    let bad = || format!("`{text}` is not DRIVER=LIMIT with a whole number");
-    let (driver, limit) = text.split_once('=').ok_or_else(bad)?;
-    driver.parse::<api::names::DnsSubdomain>().map_err(|error| error.to_string())?;
-    Ok((driver.to_owned(), limit.parse().map_err(|_| bad())?))
-}
-
-/// Reads `--aws-endpoint`.
-pub fn endpoint(text: &str) -> Result<Override, String> {
-    text.parse().map_err(|error: aws::place::EndpointError| kit::class::chain(&error))
-}
-
-/// Reads `NAMESPACE/NAME`.
-pub fn namespaced(text: &str) -> Result<ObjectKey, String> {
-    let key: ObjectKey = text.parse().map_err(|error: api::key::KeyError| error.to_string())?;
-    if key.namespace().is_none() { Err(format!("`{text}` must be NAMESPACE/NAME")) } else { Ok(key) }
-}
-
 fn ttl(text: &str) -> Result<Duration, String> {
     let ttl = duration(text)?;
     if ttl < SHORTEST_TTL { Err(format!("`{text}` is shorter than 10m")) } else { Ok(ttl) }
@@ -376,17 +153,26 @@ fn ttl(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::cli::Cli;
+    use ::capacity::config::{DiskFrom, Headroom, Keys, LegacyGpus, MaxPods, NeuronResource, NodeLabel};
+    use ::capacity::offer::Vendor;
+    use api::key::ObjectKey;
     use clap::Parser;
 
     use super::*;
     use crate::cli::tests::run_options as read;
+    use crate::cli::{Cli, Command};
 
     fn config(args: &[&str], vars: &[(&str, &str)]) -> Result<Config, Usage> {
         let options = read(args);
         let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let ambient = Err("the process was given none".to_owned());
-        options.capacity.config(&options.watch_filter, &gates(&options)?, &vars, ambient, &options.claims.yard)
+        options.capacity.config(
+            &options.watch_filter,
+            &gates(&options.feature_gates)?,
+            &vars,
+            ambient,
+            &options.claims.yard,
+        )
     }
 
     #[test]
@@ -394,42 +180,54 @@ mod tests {
         assert_eq!(config(&[], &[]).unwrap(), Config::default());
     }
 
+    /// Flags that change what is thought of groups.
+    const JUDGED: &[&str] = &[
+        "--annotation-keys=both",
+        "--node-labels=arch,os,zone",
+        "--ephemeral-disk=instance-store",
+        "--max-pods=prefix",
+        "--max-pods-reserved-enis=1",
+        "--legacy-gpu-vendors=nvidia",
+        "--neuron-resource=neuroncore",
+        "--dra-driver=nvidia=gpu.nvidia.com",
+        "--csi-driver=ebs.csi.aws.com=25",
+        "--default-region=eu-west-1",
+        "--aws-endpoint=ec2=http://127.0.0.1:5000",
+        "--aws-credentials-secret=a/b",
+        "--ambient-credentials=always",
+        "--prefer-ambient-credentials",
+        "--use-cluster-identity",
+        "--capacity-table=c/d",
+        "--capacity-metal3",
+        "--capacity-cloudstack",
+        "--watch-machine-pools",
+        "--defer-to-template-status",
+        "--write-template-status",
+        "--memory-overhead-percent=7.5",
+        "--reserved=cpu=100m,memory=1Gi",
+        "--propagate-template-labels",
+        "--propagate-template-taints",
+        "--default-admission=allow",
+        "--watch-filter=mine",
+        "--feature-gates=MachineAPIMigration=true,Other=false",
+    ];
+
+    #[test]
+    fn whoever_explains_a_group_judges_as_the_operator_does() {
+        let options = match Cli::parse_from(["berth", "explain", "machineset/workers"].iter().chain(JUDGED)).command {
+            Command::Explain(options) => options,
+            other => panic!("{other:?}"),
+        };
+        let operator = &options.about.operator;
+        let told = options.capacity.config(&operator.watch_filter, claim_rules(&operator.yard)).unwrap();
+        assert_eq!(*told, config(JUDGED, &[]).unwrap());
+    }
+
     #[test]
     fn every_flag_reaches_the_room() {
+        let others = ["--instance-type-cache-ttl=1h", "--token-path-allowlist=/a,/b", "--success-events", "--dry-run"];
         let found = config(
-            &[
-                "--annotation-keys=both",
-                "--node-labels=arch,os,zone",
-                "--ephemeral-disk=instance-store",
-                "--max-pods=prefix",
-                "--max-pods-reserved-enis=1",
-                "--legacy-gpu-vendors=nvidia",
-                "--neuron-resource=neuroncore",
-                "--dra-driver=nvidia=gpu.nvidia.com",
-                "--csi-driver=ebs.csi.aws.com=25",
-                "--instance-type-cache-ttl=1h",
-                "--default-region=eu-west-1",
-                "--aws-endpoint=ec2=http://127.0.0.1:5000",
-                "--aws-credentials-secret=a/b",
-                "--ambient-credentials=always",
-                "--prefer-ambient-credentials",
-                "--use-cluster-identity",
-                "--token-path-allowlist=/a,/b",
-                "--capacity-table=c/d",
-                "--capacity-metal3",
-                "--watch-machine-pools",
-                "--defer-to-template-status",
-                "--success-events",
-                "--write-template-status",
-                "--memory-overhead-percent=7.5",
-                "--reserved=cpu=100m,memory=1Gi",
-                "--propagate-template-labels",
-                "--propagate-template-taints",
-                "--dry-run",
-                "--default-admission=allow",
-                "--watch-filter=mine",
-                "--feature-gates=MachineAPIMigration=true,Other=false",
-            ],
+            &[JUDGED, &others].concat(),
             &[("AWS_REGION", "us-east-2"), ("AWS_ENDPOINT_URL_STS", "https://sts.example")],
         )
         .unwrap();
@@ -458,6 +256,7 @@ mod tests {
             watch_filter: Some("mine".to_owned()),
             success_events: true,
             metal: true,
+            cloudstack: true,
             machine_pools: true,
             table: Some(ObjectKey::namespaced("c", "d")),
             template_status: true,

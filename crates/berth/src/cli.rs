@@ -67,7 +67,7 @@ pub enum Command {
     /// List clusters on CloudStack: how each stands.
     Clusters(ListOptions),
     /// List groups of machines and what cluster-autoscaler sees of them.
-    Capacity(CapacityListOptions),
+    Capacity(Box<CapacityListOptions>),
     /// Show what a running Berth does: queues, passes, failures, calls to clouds, memory; again and again on a terminal.
     Top(TopOptions),
     /// Show the fleet in a browser: clusters down to their hosts, hosts by zone, pools, and everything that is not fine; served

@@ -47,6 +47,9 @@ pub struct ExplainOptions {
     pub about: AboutOptions,
     #[command(flatten)]
     pub capacity: GroupOptions,
+    /// Namespace Berth runs in; its catalogue of instance types is read there
+    #[arg(long, value_name = "NAME", default_value = api::names::SYSTEM_NAMESPACE)]
+    pub operator_namespace: api::names::DnsLabel,
 }
 
 /// Flags of `berth tree`, and most of those of `berth explain`.
@@ -177,7 +180,7 @@ pub async fn about(options: ExplainOptions) -> anyhow::Result<()> {
 }
 
 async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<String> {
-    let ExplainOptions { about: options, capacity } = options;
+    let ExplainOptions { about: options, capacity, operator_namespace: home } = options;
     let show = |told: &Explanation| {
         rendered(options.output.output, "Explanation", told, |screen| screen::explanation(screen, told))
     };
@@ -187,7 +190,9 @@ async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<
         Subject::Claim(name) => return show(&claims::about(client, options, name).await?),
         Subject::Machine(name) => return show(&machines::about(client, options, name, capacity).await?),
         Subject::Metal(name) => return show(&metal::about(client, options, name).await?),
-        Subject::Group(kinds, name) => return groups::about(client, options, kinds, name, capacity).await,
+        Subject::Group(kinds, name) => {
+            return groups::about(client, options, kinds, name, capacity, home.as_str()).await;
+        }
     };
     let (namespace, config) = (options.place.namespace(client), options.operator.addresses());
     let (reader, which) = (Reader::new(client, Some(&namespace)), Which::One(&namespace, name));

@@ -1,35 +1,37 @@
 //! `berth explain machineset/…` and `berth capacity`: what machines of a group offer, and what cluster-autoscaler sees.
 //!
 //! They read with the rights of whoever asks and judge with the room's own code. Nothing is written, and AWS is asked
-//! only with `--lookup`, with the credentials of whoever asks.
+//! only with `--lookup`, with the credentials of whoever asks; without it the operator's catalogue is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ::capacity::archive::Archive;
 use ::capacity::cloud::{Cloud, Door};
-use ::capacity::config::{ClaimRules, Config, Keys, feature_gates};
+use ::capacity::config::{ClaimRules, Config};
 use ::capacity::explain::{Line, Lists, Sight, explain, line};
 use ::capacity::facts::{GroupKey, GroupKind};
-use ::capacity::judge::{Ec2Wish, Lookup};
+use ::capacity::judge::{Ec2Wish, Lookup, Wish};
+use ::capacity::names::CATALOGUE;
 use ::capacity::offer::Offer;
 use ::capacity::sees::Sees;
 use ::capacity::status::Trouble;
 use ::capacity::table::Table;
 use anyhow::anyhow;
 use api::key::ObjectKey;
-use api::names::{InstanceType, Region};
+use api::names::InstanceType;
 use aws::identity::IdentityLists;
 use aws::net::{Aws, Meter, Options};
-use aws::place::{Endpoints, Override};
 use aws::port::{Ec2, TypeQuery};
 use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kit::class::chain;
 use kit::clock::Clock;
 use kit::explain::Level;
 use kube::{Api, Client};
 use serde::Serialize;
 
-use crate::capacity::{ambient_source, claim_rules, endpoint, environment, keys, namespaced};
+use crate::capacity::{Judgement, ambient_source, claim_rules, environment, gates};
 use crate::cli::{PlacesOptions, WatchFilter};
 use crate::explain::{AboutOptions, connect, rendered};
 use crate::look::{Read, Reader};
@@ -40,60 +42,21 @@ use crate::{Usage, near};
 /// How the operator runs, where that changes what it thinks of groups. The flags are those of `berth run`.
 #[derive(Args, Debug)]
 pub struct GroupOptions {
-    /// Which keys are written: auto, legacy, upstream or both
-    #[arg(long, value_name = "KEYS", default_value = "auto", value_parser = keys)]
-    pub annotation_keys: Keys,
-    /// Region of objects that name none
-    #[arg(long, value_name = "REGION")]
-    pub default_region: Option<Region>,
-    /// Secret with AWS credentials for all objects
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
-    pub aws_credentials_secret: Option<ObjectKey>,
-    /// Address of a service, as ec2=URL or sts=URL; repeatable
-    #[arg(long, value_name = "SERVICE=URL", value_parser = endpoint)]
-    pub aws_endpoint: Vec<Override>,
+    #[command(flatten)]
+    pub judgement: Judgement,
     /// Feature gates as NAME=true|false, separated by commas
     #[arg(long, value_name = "GATES", value_delimiter = ',')]
     pub feature_gates: Vec<String>,
-    /// Look at machine pools too
-    #[arg(long)]
-    pub watch_machine_pools: bool,
-    /// Look at machines on CloudStack too
-    #[arg(long)]
-    pub capacity_cloudstack: bool,
-    /// Look at bare-metal machines too
-    #[arg(long)]
-    pub capacity_metal3: bool,
-    /// ConfigMap with a table of types
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
-    pub capacity_table: Option<ObjectKey>,
-    /// Look at the identities that clusters name
-    #[arg(long)]
-    pub use_cluster_identity: bool,
     /// Ask AWS too, with your own credentials
     #[arg(long)]
     pub lookup: bool,
 }
 
 impl GroupOptions {
-    fn config(&self, watch_filter: &WatchFilter, claims: ClaimRules) -> Result<Arc<Config>, Usage> {
-        let gates = feature_gates(self.feature_gates.iter().map(String::as_str));
-        let gates = gates.map_err(|error| Usage(format!("--feature-gates: {error}")))?;
-        Ok(Arc::new(Config {
-            machine_api_migration: gates.machine_api_migration,
-            keys: self.annotation_keys,
-            default_region: self.default_region.clone(),
-            credentials: self.aws_credentials_secret.clone(),
-            endpoints: self.aws_endpoint.iter().cloned().fold(Endpoints::new(), Endpoints::flag),
-            watch_filter: watch_filter.value(),
-            machine_pools: self.watch_machine_pools,
-            cloudstack: self.capacity_cloudstack,
-            metal: self.capacity_metal3,
-            table: self.capacity_table.clone(),
-            claims,
-            cluster_identity: self.use_cluster_identity,
-            ..Config::default()
-        }))
+    /// What the room would be told by these flags. What its own process is given is not known here: an identity of it is
+    /// told by --ambient-credentials, and a region in its environment by --default-region.
+    pub fn config(&self, watch_filter: &WatchFilter, claims: ClaimRules) -> Result<Arc<Config>, Usage> {
+        Ok(Arc::new(self.judgement.config(watch_filter, &gates(&self.feature_gates)?, claims)?))
     }
 }
 
@@ -118,10 +81,11 @@ pub async fn about(
     kinds: &[GroupKind],
     name: &str,
     options: &GroupOptions,
+    home: &str,
 ) -> anyhow::Result<String> {
-    let namespace = about.place.namespace(client);
+    let (namespace, clock) = (about.place.namespace(client), Clock::system());
     let config = options.config(&about.operator.watch_filter, claim_rules(&about.operator.yard))?;
-    let sight = see(&Reader::new(client, Some(&namespace)), options).await?;
+    let mut sight = see(&Reader::new(client, Some(&namespace)), options).await?;
     let groups = sight.groups();
     let wanted = ObjectKey::namespaced(namespace.as_str(), name);
     let found: Vec<&GroupKey> =
@@ -129,11 +93,15 @@ pub async fn about(
     if found.is_empty() {
         return Err(missing(&groups, kinds, &wanted));
     }
-    let (clock, mut all) = (Clock::system(), String::new());
+    let on_ec2 = |wish: Option<Wish>| wish.is_some_and(|wish| matches!(wish.lookup, Lookup::Ec2(_)));
+    if !options.lookup && found.iter().any(|key| on_ec2(sight.wish(key, &config))) {
+        recall(client, home, &mut sight, &clock).await?;
+    }
+    let mut all = String::new();
     for key in found {
-        let looked = match sight.wish(key, &config).map(|wish| wish.lookup) {
-            Some(Lookup::Ec2(wish)) if options.lookup => Some(look_up(&sight, key, &config, &wish, &clock).await),
-            _ => None,
+        let looked = match sight.wish(key, &config).filter(|_| options.lookup) {
+            Some(wish) => look_up(&wish, &clock).await,
+            None => None,
         };
         let told = explain(&sight, key, &config, looked, clock.now());
         let Some(told) = told else { continue };
@@ -286,7 +254,7 @@ async fn see(reader: &Reader<'_>, options: &GroupOptions) -> anyhow::Result<Sigh
         read.items
     }
     let identities = async {
-        if !options.use_cluster_identity {
+        if !options.judgement.use_cluster_identity {
             return Ok(None);
         }
         let read = tokio::try_join!(reader.read(), reader.read(), reader.read(), reader.read())?;
@@ -309,7 +277,7 @@ async fn see(reader: &Reader<'_>, options: &GroupOptions) -> anyhow::Result<Sigh
     };
     // Hosts and policies of every namespace may be many, and most sites have none.
     let metal = async {
-        if !options.capacity_metal3 {
+        if !options.judgement.capacity_metal3 {
             return Ok(None);
         }
         let read = tokio::try_join!(reader.read(), reader.read(), reader.read(), reader.read(), reader.read())?;
@@ -356,7 +324,7 @@ async fn see(reader: &Reader<'_>, options: &GroupOptions) -> anyhow::Result<Sigh
         },
         None => lists,
     };
-    let table = match &options.capacity_table {
+    let table = match &options.judgement.capacity_table {
         Some(key) => table(reader.client, key, &mut unseen).await?,
         None => Table::default(),
     };
@@ -365,51 +333,81 @@ async fn see(reader: &Reader<'_>, options: &GroupOptions) -> anyhow::Result<Sigh
 
 /// Reads the table of types, as far as whoever asks may.
 async fn table(client: &Client, key: &ObjectKey, unseen: &mut Vec<String>) -> anyhow::Result<Table> {
+    let found = config_map(client, key, "table of types", unseen).await?;
+    Ok(found.map(|map| Table::parse(&map.data.unwrap_or_default())).unwrap_or_default())
+}
+
+/// Reads what the operator was told of instance types, as far as whoever asks may.
+async fn recall(client: &Client, home: &str, sight: &mut Sight, clock: &Clock) -> anyhow::Result<()> {
+    let (key, mut unseen) = (ObjectKey::namespaced(home, CATALOGUE), Vec::new());
+    let found = config_map(client, &key, "catalogue of instance types", &mut unseen).await?;
+    let pages = found.and_then(|map| map.binary_data).unwrap_or_default();
+    let pages = pages.into_iter().map(|(page, bytes)| (page, bytes.0)).collect();
+    let opened = Archive::open(pages, clock.now());
+    unseen.extend(opened.faults.iter().map(|(page, fault)| format!("{page} of the ConfigMap {key}: {}", chain(fault))));
+    sight.recall(opened.pages, unseen);
+    Ok(())
+}
+
+/// Reads a ConfigMap, as far as whoever asks may; `what` is in it.
+async fn config_map(
+    client: &Client,
+    key: &ObjectKey,
+    what: &str,
+    unseen: &mut Vec<String>,
+) -> anyhow::Result<Option<ConfigMap>> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), key.namespace().unwrap_or_default());
     match api.get_opt(key.name()).await {
-        Ok(Some(found)) => Ok(Table::parse(&found.data.unwrap_or_default())),
+        Ok(Some(found)) => Ok(Some(found)),
         Ok(None) => {
-            unseen.push(format!("there is no ConfigMap {key}, so no table of types"));
-            Ok(Table::default())
+            unseen.push(format!("there is no ConfigMap {key}, so no {what}"));
+            Ok(None)
         }
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            unseen.push(format!("you may not get the ConfigMap {key}, so its table of types was not read"));
-            Ok(Table::default())
+            unseen.push(format!("you may not get the ConfigMap {key}, so its {what} was not read"));
+            Ok(None)
         }
         Err(error) => Err(anyhow!(error).context(format!("reading the ConfigMap {key}"))),
     }
 }
 
-/// Asks AWS about one type.
-async fn look_up(
-    sight: &Sight,
-    key: &GroupKey,
-    config: &Arc<Config>,
-    wish: &Ec2Wish,
-    clock: &Clock,
-) -> Result<Arc<Offer>, Trouble> {
+/// Asks AWS about the types of a group; nothing where it is not EC2 that knows them.
+async fn look_up(wish: &Wish, clock: &Clock) -> Option<Result<Arc<Offer>, Trouble>> {
+    match &wish.lookup {
+        Lookup::Ec2(ec2) => Some(ask(wish, ec2, clock).await),
+        Lookup::Acs(_) | Lookup::Metal(_) | Lookup::Table => None,
+    }
+}
+
+async fn ask(wish: &Wish, wanted: &Ec2Wish, clock: &Clock) -> Result<Arc<Offer>, Trouble> {
     let vars: BTreeMap<String, String> = environment();
-    let name = sight.wish(key, config).map(|wish| wish.around.instance_type).unwrap_or_default();
-    let region = wish.region.as_str();
-    let Ok(wanted) = name.parse::<InstanceType>() else { return Err(Trouble::unknown(&name, region, &[], None)) };
+    let region = wanted.region.as_str();
+    let unknown = |name: &str| Trouble::unknown(name, region, &[], None);
     let source = ambient_source(&vars).map_err(|why| Trouble::refused(format!("no AWS credentials: {why}")))?;
     let door = Door {
-        region: wish.region.clone(),
+        region: wanted.region.clone(),
         source: source.source().clone(),
-        endpoints: wish.endpoints.clone(),
+        endpoints: wanted.endpoints.clone(),
         bundle: None,
     };
     let agent = concat!("berth-explain/", env!("CARGO_PKG_VERSION"));
     let cloud = Aws::new(Options::new(agent), clock.clone(), Meter::default());
     let ec2 = cloud.open(&door).map_err(|error| Trouble::passing(error.message))?;
-    match ec2.describe_instance_types(&TypeQuery::Names(vec![wanted])).await {
-        Ok(list) => match list.types.iter().find(|facts| facts.name.as_ref() == name) {
-            Some(facts) => Ok(Arc::new(Offer::of_ec2(facts))),
-            None => Err(Trouble::unknown(&name, region, &[], None)),
-        },
-        Err(error) if error.code() == Some("InvalidInstanceType") => Err(Trouble::unknown(&name, region, &[], None)),
-        Err(error) => Err(Trouble::passing(kit::class::chain(&error))),
+    let mut offers = Vec::new();
+    for name in &wish.types {
+        let typed = name.parse::<InstanceType>().map_err(|_| unknown(name))?;
+        let known = match ec2.describe_instance_types(&TypeQuery::Names(vec![typed])).await {
+            Ok(list) => list.types.iter().find(|facts| facts.name == *name).map(Offer::of_ec2),
+            Err(error) if error.code() == Some("InvalidInstanceType") => None,
+            Err(error) => return Err(Trouble::passing(chain(&error))),
+        };
+        match known {
+            Some(offer) if offer.is_incomplete() => return Err(Trouble::incomplete(name, region)),
+            Some(offer) => offers.push(Arc::new(offer)),
+            None => return Err(unknown(name)),
+        }
     }
+    wish.offer(&offers).ok_or_else(|| unknown(&wish.around.instance_type))
 }
 
 /// There is no such group, but perhaps one that was meant.

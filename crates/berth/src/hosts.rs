@@ -126,7 +126,13 @@ pub fn check(options: &RunOptions) -> Result<(), Usage> {
         return Err(Usage(format!("--release-orphans: not with --namespace: {why}")));
     }
     let vars = environment();
-    options.hosts.config(&options.watch_filter, &options.capacity.aws_endpoint, &vars, "", Err(String::new()))?;
+    options.hosts.config(
+        &options.watch_filter,
+        &options.capacity.judgement.aws_endpoint,
+        &vars,
+        "",
+        Err(String::new()),
+    )?;
     // Half an identity would fall through to somebody else's in silence.
     match Ambient::decide(&vars, &Files::default()) {
         Err(error @ AmbientError::Half { .. }) => Err(Usage(error.to_string())),
@@ -146,7 +152,7 @@ pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<List
     let vars = environment();
     let here = options.leader_elect_resource_namespace.as_deref();
     let namespace = here.unwrap_or_else(|| manager.client().default_namespace());
-    let endpoints = &options.capacity.aws_endpoint;
+    let endpoints = &options.capacity.judgement.aws_endpoint;
     let config = options.hosts.config(&options.watch_filter, endpoints, &vars, namespace, ambient_source(&vars))?;
     let room = hosts::mount(manager, config, crate::cloud::aws(manager, options))?;
     hosts::claim::mount(manager, &room)?;
@@ -184,7 +190,7 @@ mod tests {
 
     fn config(args: &[&str]) -> Config {
         let options = read(args);
-        let endpoints = &options.capacity.aws_endpoint;
+        let endpoints = &options.capacity.judgement.aws_endpoint;
         let none = Err("no credentials were looked for".to_owned());
         options.hosts.config(&options.watch_filter, endpoints, &BTreeMap::new(), "berth-system", none).unwrap()
     }

@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Command::Leaks(options) => on_runtime(leaks::leaks(options)),
         Command::Claims(options) => on_runtime(explain::claims(options)),
         Command::Clusters(options) => on_runtime(explain::clusters(options)),
-        Command::Capacity(options) => on_runtime(groups::list(options)),
+        Command::Capacity(options) => on_runtime(groups::list(*options)),
         Command::Top(options) => on_runtime(top::top(options)),
         Command::Ui(options) => on_runtime(ui::ui(*options)),
         Command::Bundle(options) => on_runtime(bundle::bundle(options)),

@@ -96,7 +96,7 @@ struct Plan {
 
 impl Plan {
     fn new(options: &RunOptions) -> Result<Self, Usage> {
-        crate::capacity::gates(options)?;
+        crate::capacity::gates(&options.feature_gates)?;
         for point in &options.fault {
             if !cfg!(debug_assertions) {
                 return Err(Usage("--fault: fault points exist only in builds with debug assertions".to_owned()));

@@ -96,7 +96,7 @@ async fn see(
         let vars = environment();
         let endpoints = Endpoints::new().environment(&vars);
         let endpoints = endpoints.map_err(|error| Usage(format!("environment: {}", chain(&error))))?;
-        config.endpoints = capacity.aws_endpoint.iter().cloned().fold(endpoints, Endpoints::flag);
+        config.endpoints = capacity.judgement.endpoints(endpoints);
         config.ambient = ambient_source(&vars);
         let agent = concat!("berth-explain/", env!("CARGO_PKG_VERSION"));
         let aws = Aws::new(Options::new(agent), Clock::system(), Meter::default());
