@@ -69,6 +69,17 @@ pub fn of_secret(name: &str, secret: Secret, policy: &Policy) -> Result<Credenti
     Ok(Credentials { name: name.to_owned(), version, profile })
 }
 
+/// A fault that the server found in these credentials, with the name of the secret that has to be put right.
+#[must_use]
+pub fn refused(credentials: &Credentials, fault: Fault) -> Fault {
+    match fault {
+        Fault::Definitive { credentials: true, .. } => {
+            fault.after(&format!("the keys of secret {} are refused: ", credentials.name))
+        }
+        fault => fault,
+    }
+}
+
 /// The credentials of a zone, if they are for the server that the zone names.
 ///
 /// # Errors

@@ -68,7 +68,10 @@ impl<C: Clouds> Surveyor<C> {
         let (several, read) = (zones.len() > 1, &profiles);
         let checks = zones.iter().map(|zone| async move {
             let found = match secrets::of_zone(read, zone, policy) {
-                Ok(credentials) => self.shelf.zone(credentials, zone, several).await,
+                Ok(credentials) => {
+                    let answer = self.shelf.zone(credentials, zone, several).await;
+                    answer.map_err(|fault| secrets::refused(credentials, fault))
+                }
                 Err(fault) => Err(fault),
             };
             ZoneResult { name: zone.name.clone(), found }

@@ -198,7 +198,8 @@ impl<C: Clouds> Keeper<C> {
     ) -> Result<crate::acs::Stock, Vec<Fault>> {
         let policy = self.shelf.clouds().policy();
         let credentials = secrets::of_zone(profiles, zone, policy).map_err(|fault| vec![fault])?;
-        self.shelf.machine(credentials, zone, parts).await
+        let answer = self.shelf.machine(credentials, zone, parts).await;
+        answer.map_err(|faults| faults.into_iter().map(|fault| secrets::refused(credentials, fault)).collect())
     }
 
     /// Templates whose names do not carry the version of the machines that are made from them.
