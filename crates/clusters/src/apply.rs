@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::acs::Clouds;
 use crate::bodies::version_of;
-use crate::decide::{Child, Step};
+use crate::decide::{Child, Step, Thought, Told};
 use crate::facts::World;
 use crate::inside;
 use crate::manifest::word;
@@ -23,7 +23,7 @@ use crate::observe::kind_of;
 use crate::owners::Owned;
 use crate::render::canonical::same;
 use crate::room::{Error, INSIDE, Keeper, read};
-use crate::snapshot::{Objects, Snapshot};
+use crate::snapshot::{Checks, Objects, Snapshot};
 
 /// What we call ourselves in the plural of what was applied.
 const SHOWN: usize = 8;
@@ -82,15 +82,47 @@ impl<C: Clouds> Keeper<C> {
     /// Says something on the cluster, unless it was said before.
     async fn tell(&self, s: &Snapshot, warning: bool, reason: Reason, message: &str) {
         match reason {
-            // What was put right may go wrong again, and then is told again.
-            Reason::ValidationFailed => self.memories.say_again(&s.key, Reason::ValidationFailed.as_str()),
+            // What began to hold may end, and then is told when it begins again.
             Reason::ClusterReady => self.memories.say_again(&s.key, Reason::ClusterReady.as_str()),
             Reason::ControlPlaneReady => self.memories.say_again(&s.key, Reason::ControlPlaneReady.as_str()),
+            // Whoever goes back replaces again.
+            Reason::TemplateReplaced => {
+                let role = message.split_once(": ").map_or(message, |(role, _)| role);
+                let (starts, same) = (format!("{reason}: {role}: "), format!("{reason}: {message}"));
+                self.memories.unsay(&s.key, |before| before.starts_with(&starts) && before != same);
+            }
             _ => {}
         }
         if self.memories.is_new(&s.key, &format!("{reason}: {message}")) {
+            if reason == Reason::TemplateReplaced {
+                self.metrics.replaced();
+            }
             self.events.say(&s.target, warning, reason.as_str(), message).await;
         }
+    }
+
+    /// Forgets what was told of what is put right: it may go wrong again, and then is told again.
+    pub(crate) fn forget_past(&self, s: &Snapshot, thought: &Thought) {
+        let status = &s.stored.status;
+        let stored = format!("{}: {}", status.failure_reason, status.failure_message);
+        let fails = match &thought.failure {
+            Told::Keep => Some(stored.clone()),
+            Told::Clear => None,
+            Told::Set(failure) => Some(format!("{}: {}", failure.reason, failure.message)),
+        };
+        let warned = match &s.checked {
+            Some(Checks::Judged { warnings, .. }) => Some(warnings),
+            // What was warned of was not looked at.
+            _ => None,
+        };
+        self.memories.unsay(&s.key, |sentence| {
+            let told =
+                sentence.strip_prefix(Reason::ValidationFailed.as_str()).and_then(|rest| rest.strip_prefix(": "));
+            told.is_some_and(|told| {
+                let warns = warned.map_or(told != stored, |warnings| warnings.iter().any(|one| one == told));
+                !warns && fails.as_deref() != Some(told)
+            })
+        });
     }
 
     /// Says how a machine configuration stands, unless the server has it already: an index may have missed that.
@@ -206,7 +238,6 @@ impl<C: Clouds> Keeper<C> {
             Stored::New(stored) => {
                 self.bodies.keep(&s.key, name, Some(&stored), self.clock.instant());
                 wrote(&self.world, &target, &version_of(&stored));
-                self.metrics.replaced();
                 tracing::info!(object = %target, "made");
                 Ok(Flow::Next)
             }

@@ -187,8 +187,13 @@ impl Memories {
 
     /// Something else is said from now on; what was said may come back.
     pub fn say_again(&self, key: &ObjectKey, starts: &str) {
+        self.unsay(key, |sentence| sentence.starts_with(starts));
+    }
+
+    /// What was said of this cluster and is past may be said anew.
+    pub fn unsay(&self, key: &ObjectKey, past: impl Fn(&str) -> bool) {
         if let Some(memory) = self.lock().get_mut(key) {
-            memory.told.retain(|sentence| !sentence.starts_with(starts));
+            memory.told.retain(|sentence| !past(sentence));
         }
     }
 

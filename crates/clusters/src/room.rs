@@ -182,6 +182,7 @@ impl<C: Clouds> Room for Keeper<C> {
         if let Some((phase, lasted)) = self.memories.moved_to(&s.key, stands, self.clock.instant()) {
             self.metrics.stayed(phase, lasted);
         }
+        self.forget_past(s, &thought);
         if !status::remains(s, &thought) || trouble.is_none() && !status::is_stored(s, &thought) {
             return None;
         }
