@@ -1,5 +1,7 @@
 //! What is seen of the network plugin inside of a cluster, and how it is put there.
 
+use std::collections::BTreeSet;
+
 use api::key::ObjectKey;
 use api::names::clusters::{FIELD_MANAGER, MANAGED_LABEL, ON};
 use kit::kinds::Kind;
@@ -18,6 +20,8 @@ pub struct Sight {
     pub seen: Option<Seen>,
     /// Whether something of the check before an upgrade is there.
     pub check: bool,
+    /// The settings that we put there.
+    pub applied: BTreeSet<String>,
 }
 
 fn resource(object: &Value) -> ApiResource {
@@ -92,7 +96,8 @@ pub async fn look(client: &Client, check: &[Value], known: &[String]) -> Result<
         preflight: (found == asked).then_some(passed),
         settings: settings.as_ref().map(manifest::settings).unwrap_or_default(),
     });
-    Ok(Sight { seen, check: found > 0 })
+    let applied = settings.as_ref().map(|map| manifest::applied(map, FIELD_MANAGER)).unwrap_or_default();
+    Ok(Sight { seen, check: found > 0, applied })
 }
 
 fn target(object: &Value) -> Target {

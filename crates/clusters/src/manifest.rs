@@ -223,6 +223,16 @@ pub fn settings(map: &Value) -> Vec<(String, String)> {
     KEYS.iter().filter_map(value).collect()
 }
 
+/// The keys of a ConfigMap that were applied under a name and not taken back since.
+#[must_use]
+pub fn applied(map: &Value, manager: &str) -> BTreeSet<String> {
+    let entries = map.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    // What was updated under the same name is not taken back by leaving it out.
+    let ours = entries.filter(|entry| word(entry, "/manager") == manager && word(entry, "/operation") == "Apply");
+    let fields = ours.filter_map(|entry| entry.pointer("/fieldsV1/f:data").and_then(Value::as_object));
+    fields.flat_map(Map::keys).filter_map(|field| field.strip_prefix("f:")).map(str::to_owned).collect()
+}
+
 /// The objects of a manifest with what a cluster asks for, in the order in which they are applied.
 #[must_use]
 pub fn overlay(mut objects: Vec<Value>, overlay: &Overlay<'_>) -> Vec<Value> {
@@ -404,6 +414,24 @@ metadata: {name: cilium-secrets}
         assert_eq!(over.image("public.ecr.aws/a/b:1"), "m:443/a/b:1");
         assert_eq!(over.image("quay.io/a/b:1"), "quay.io/a/b:1");
         assert_eq!(over.image("public.ecr.aws.evil/a:1"), "public.ecr.aws.evil/a:1");
+    }
+
+    #[test]
+    fn what_was_applied_under_a_name_is_told_from_what_others_wrote() {
+        let entry = |manager: &str, operation: &str, key: &str| {
+            let mut fields = Map::new();
+            fields.insert(".".to_owned(), json!({}));
+            fields.insert(format!("f:{key}"), json!({}));
+            json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": fields}})
+        };
+        let entries = [
+            entry("eks-a-controller", "Apply", "enable-policy"),
+            entry("eks-a-controller", "Update", "tunnel"),
+            entry("somebody", "Apply", "cni-exclusive"),
+        ];
+        let map = json!({"metadata": {"managedFields": entries}, "data": {"enable-policy": "default"}});
+        assert_eq!(applied(&map, "eks-a-controller"), ["enable-policy".to_owned()].into());
+        assert_eq!(applied(&json!({}), "eks-a-controller"), BTreeSet::new());
     }
 
     #[test]

@@ -74,15 +74,14 @@ impl<C: Clouds> Keeper<C> {
             Err(Closed::Unusable(why)) => return Ok(Inside::Unreachable(why)),
         };
         let known = self.known_images();
-        let sight = match inside::look(&client, &bundle.check, &known).await {
+        let mut sight = match inside::look(&client, &bundle.check, &known).await {
             Ok(sight) => sight,
             Err(error) => return Ok(Inside::Unreachable(kit::class::chain(&error))),
         };
-        let mut sight = sight;
         if let Some(seen) = &mut sight.seen {
-            // Settings that nobody chose here are not ours to judge.
+            // Settings that nobody chose here are not ours to judge; one that was and is taken back is.
             let chosen = |key: &str| bundle.wanted.settings.iter().any(|(wanted, _)| wanted == key);
-            seen.settings.retain(|(key, _)| chosen(key));
+            seen.settings.retain(|(key, _)| chosen(key) || sight.applied.contains(key));
         }
         let next = cni::next(sight.seen.as_ref(), &bundle.wanted);
         let from = match &next {
