@@ -158,8 +158,10 @@ impl<C: Clouds> Keeper<C> {
 
     /// The bundle of a cluster: the one that was found before, for as long as its user chooses no other version.
     fn bundles(&self, s: &Snapshot, manager: Option<&ClusterFacts>) -> Result<Bundles, Failure> {
-        let releases: Vec<EKSARelease> =
-            self.world.releases.all().into_iter().map(|(_, release)| (*release).clone()).collect();
+        // A release of the same name that somebody has elsewhere is none.
+        let system = Some(self.config.system_namespace());
+        let releases = self.world.releases.all().into_iter().filter(|(key, _)| key.namespace() == system);
+        let releases: Vec<EKSARelease> = releases.map(|(_, release)| (*release).clone()).collect();
         let named = |reference: &BundlesRef, key: &ObjectKey| {
             key.namespace() == Some(reference.namespace.as_str()) && key.name() == reference.name
         };
