@@ -347,6 +347,15 @@ fn what_is_in_the_way_is_told_in_the_order_of_the_checks() {
             Reason::DatacenterConfigInvalid,
             "secret eksa-system/global not found",
         ),
+        (
+            &|s| {
+                s.endpoint = Endpoint::Free;
+                let pin = |group: &mut api::own::anywhere::WorkerGroup| group.failure_domains = vec!["az-9".into()];
+                edit(s, |cluster| cluster.spec.worker_node_group_configurations.iter_mut().for_each(pin));
+            },
+            Reason::MachineConfigInvalid,
+            "worker group md-0: availability zone \"az-9\" is not in the datacenter",
+        ),
     ];
     for (change, reason, part) in rows {
         let (found, message) = told(change);

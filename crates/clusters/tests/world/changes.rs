@@ -1,5 +1,7 @@
 //! What changes do: which machines are replaced, in which order, and that nothing else happens.
 
+use std::time::Duration;
+
 use clusters::change::{Action, Role};
 use serde_json::{Value, json};
 use sim::server::Server;
@@ -21,6 +23,8 @@ async fn an_upgrade_goes_through_the_control_plane_the_network_and_then_the_work
     apply(&server, &site);
     let _process = site.start(&server, site.config());
     ready(&server, "prod").await;
+    let settings = |site: &Site| site.inside.get("configmaps", "kube-system", "cilium-config").unwrap()["data"].clone();
+    assert!(settings(&site)["upgraded-from"].is_null(), "nothing was upgraded");
     let before = server.revision();
     let inner = site.inside.revision();
     change(&server, MACHINES, "m", |object| object["spec"]["template"] = json!({"name": "kube-1.32"}));
@@ -53,6 +57,7 @@ async fn an_upgrade_goes_through_the_control_plane_the_network_and_then_the_work
     assert!(site.inside.get("daemonsets.apps", "kube-system", "cilium-pre-flight-check").is_none());
     let agent = site.inside.get("daemonsets.apps", "kube-system", "cilium").unwrap();
     assert_eq!(agent["spec"]["template"]["spec"]["containers"][0]["image"], "images.example/cilium:v1.17.1");
+    assert_eq!(settings(&site)["upgraded-from"], "1.16", "the manifest for an upgrade from that minor was applied");
     let told = told_of(&server, "prod").await;
     assert!(told.contains(&"CNIUpgraded".to_owned()) && told.contains(&"TemplateReplaced".to_owned()), "{told:?}");
     assert_eq!(server.get(CLUSTERS, NS, "prod").unwrap()["status"]["cni"]["version"], "v1.17.1");
@@ -142,8 +147,13 @@ async fn another_offering_replaces_the_machines_of_its_roles_and_going_back_find
     assert_eq!(template_of(&server, "prod-md-1"), other);
     let same = server.get(PLANES, SYSTEM, "prod").unwrap();
     assert_eq!(same["metadata"]["generation"], plane["metadata"]["generation"], "the control plane is not touched");
-    offer("Medium Instance");
-    assert!(server.wait_until(LIMIT, |server| template_of(server, "prod-md-0") == first).await);
+    let replaced = || site.counted("berth_clusters_template_replacements_total", "");
+    assert_eq!(replaced(), 1.0, "what is made for the first time replaces nothing");
+    for (name, template, times) in [("Medium Instance", &first, 2.0), ("Large Instance", &made, 3.0)] {
+        offer(name);
+        assert!(server.wait_until(LIMIT, |server| template_of(server, "prod-md-0") == *template).await);
+        assert_eq!(replaced(), times, "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,6 +258,64 @@ async fn settings_of_the_network_plugin_are_applied_and_skipped_when_asked() {
     let (state, reason, _) = condition(&server, "prod", "DefaultCNIConfigured");
     assert_eq!((state.as_str(), reason.as_str()), ("False", "SkipUpgradesForDefaultCNIConfigured"));
     assert_eq!(policy(&site), "always", "nothing is touched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_without_a_network_plugin_is_told_until_it_has_one() {
+    let (server, site) = world();
+    let whole = bundles(7, "v1.16.5")["spec"].clone();
+    let edit = |spec: Value| {
+        server.edit("bundles.anywhere.eks.amazonaws.com", SYSTEM, "bundles-7", |object| object["spec"] = spec).unwrap();
+    };
+    let mut bare = whole.clone();
+    for entry in bare["versionsBundles"].as_array_mut().unwrap() {
+        entry.as_object_mut().unwrap().remove("cilium");
+    }
+    edit(bare);
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    let said = "unsupported CNI: the bundle has no Cilium for Kubernetes 1.31";
+    let told = server.wait_until(LIMIT, |server| condition(server, "prod", "DefaultCNIConfigured").2 == said).await;
+    assert!(told, "{:?}", condition(&server, "prod", "DefaultCNIConfigured"));
+    assert!(server.get(GROUPS, SYSTEM, "prod-md-0").is_none(), "workers wait for it");
+    edit(whole);
+    ready(&server, "prod").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setting_of_the_network_plugin_that_is_taken_back_goes_within_seconds() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let choose = |cilium: Value| {
+        change(&server, CLUSTERS, "prod", |object| object["spec"]["clusterNetwork"]["cniConfig"]["cilium"] = cilium);
+    };
+    let has = |inside: &Server| {
+        inside.get("configmaps", "kube-system", "cilium-config").unwrap()["data"]["egress-masquerade-interfaces"]
+            .clone()
+    };
+    let started = || {
+        let agent = site.inside.get("daemonsets.apps", "kube-system", "cilium").unwrap();
+        agent["spec"]["template"]["metadata"]["annotations"]["clusters.berth.dev/settings-hash"].clone()
+    };
+    let before = started();
+    choose(json!({"egressMasqueradeInterfaces": "eth0"}));
+    ready(&server, "prod").await;
+    assert_eq!(has(&site.inside), "eth0");
+    assert_ne!(started(), before);
+    choose(json!({}));
+    let gone = site.inside.wait_until(Duration::from_secs(5), |inside| has(inside).is_null()).await;
+    assert!(gone, "{}", has(&site.inside));
+    ready(&server, "prod").await;
+    assert_eq!(started(), before, "pods start anew without it");
+    // The same key from somebody else is theirs.
+    let key = "egress-masquerade-interfaces";
+    site.inside.edit("configmaps", "kube-system", "cilium-config", |map| map["data"][key] = json!("eth1")).unwrap();
+    pass(30).await;
+    let effects = site.inside.effects();
+    pass(3_600).await;
+    assert_eq!((site.inside.effects(), has(&site.inside)), (effects, json!("eth1")), "nobody runs in circles");
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,7 +38,9 @@ fn text(object: &Value, key: &str) -> String {
 async fn troubled() -> (Server, Site) {
     let (server, site) = world();
     let mut lost = cluster("prod");
-    lost["spec"]["bundlesRef"] = reference(9);
+    lost["spec"]["eksaVersion"] = json!("v0.23.1");
+    lost["spec"]["managementCluster"]["name"] = json!("nobody");
+    lost["spec"]["controlPlaneConfiguration"]["count"] = json!(2);
     server.put(lost).unwrap();
     site.ground.found.store(1, Ordering::SeqCst);
     server.delete("secrets", SYSTEM, "global");
@@ -46,8 +48,18 @@ async fn troubled() -> (Server, Site) {
     fails(&server, "prod", "MissingDependentObjects").await;
     server.put(datacenter(&site, "dc")).unwrap();
     server.put(machine("m", "kube-1.31", "Nothing")).unwrap();
+    fails(&server, "prod", "ManagementClusterRefInvalid").await;
+    change(&server, CLUSTERS, "prod", |object| object["spec"]["managementCluster"]["name"] = json!("mgmt"));
+    fails(&server, "prod", "EksaVersionInvalid").await;
+    server
+        .put(json!({"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "EKSARelease",
+            "metadata": {"name": "eksa-v0-23-1", "namespace": SYSTEM},
+            "spec": {"version": "v0.23.1", "bundlesRef": reference(9)}}))
+        .unwrap();
     fails(&server, "prod", "BundleNotFoundForCluster").await;
     server.put(bundles(9, "v1.16.5")).unwrap();
+    fails(&server, "prod", "ClusterInvalid").await;
+    change(&server, CLUSTERS, "prod", |object| object["spec"]["controlPlaneConfiguration"]["count"] = json!(3));
     fails(&server, "prod", "UnavailableControlPlaneIP").await;
     site.ground.found.store(0, Ordering::SeqCst);
     fails(&server, "prod", "DatacenterConfigInvalid").await;
@@ -158,7 +170,10 @@ async fn reason_and_message_of_a_failure_come_and_go_together() {
     reasons.retain(|reason| !reason.is_empty());
     let all = [
         "MissingDependentObjects",
+        "ManagementClusterRefInvalid",
+        "EksaVersionInvalid",
         "BundleNotFoundForCluster",
+        "ClusterInvalid",
         "UnavailableControlPlaneIP",
         "DatacenterConfigInvalid",
         "MachineConfigInvalid",

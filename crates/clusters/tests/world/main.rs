@@ -9,6 +9,8 @@ mod invariants;
 mod life;
 mod others;
 mod play;
+mod references;
 mod site;
 mod sweeps;
 mod wakes;
+mod words;

@@ -89,6 +89,54 @@ async fn a_cluster_of_another_controller_is_taken_over_without_replacing_a_machi
     assert_eq!(server.effects(), effects);
 }
 
+/// Who took over clusters may have them rendered as it renders, without another reason.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_was_taken_over_is_rendered_anew_when_its_owner_says_so() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    drop(process);
+    left_behind(&server);
+    let _process = site.start(&server, site.config());
+    let revision =
+        |server: &sim::server::Server| server.get(CLUSTERS, NS, "prod").unwrap()["status"]["renderRevision"].clone();
+    assert!(server.wait_until(LIMIT, |server| revision(server) == 0).await, "{}", revision(&server));
+    let specs = |server: &sim::server::Server| {
+        [(PLANES, "prod"), (GROUPS, "prod-md-0")]
+            .map(|(kind, name)| server.get(kind, SYSTEM, name).unwrap()["spec"].clone())
+    };
+    let labelled = |server: &sim::server::Server| {
+        let provider = server.get(PROVIDER, SYSTEM, "prod").unwrap();
+        provider["metadata"]["labels"]["cluster.anywhere.eks.amazonaws.com/cluster-namespace"] == NS
+    };
+    let before = specs(&server);
+    let say = |word: &str| {
+        let mut object = server.get(CLUSTERS, NS, "prod").unwrap();
+        object["metadata"]["annotations"]["clusters.berth.dev/adopt-render-revision"] = json!(word);
+        let [plan] = planned(&server, &[object.clone()]).try_into().unwrap();
+        let annotations = object["metadata"]["annotations"].clone();
+        change(&server, CLUSTERS, "prod", |stored| stored["metadata"]["annotations"] = annotations);
+        plan
+    };
+    let plan = say("false");
+    assert_eq!((rolled(&plan), plan.objects.len()), (Vec::new(), 0));
+    pass(1_300).await;
+    assert_eq!((revision(&server), labelled(&server)), (json!(0), false), "only one word counts");
+    let plan = say("true");
+    assert_eq!(rolled(&plan), []);
+    assert!(plan.objects.iter().any(|object| object.kind == "CloudStackCluster"), "{:?}", plan.objects);
+    assert!(server.wait_until(LIMIT, |server| revision(server) == 1).await, "{}", revision(&server));
+    assert!(labelled(&server), "what is generated was written anew");
+    assert_eq!(specs(&server), before, "and no machine is replaced");
+    assert!(is_ready(&server, "prod"));
+    // From then on it stands for nothing.
+    pass(60).await;
+    let effects = server.effects();
+    pass(6_000).await;
+    assert_eq!(server.effects(), effects);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_cluster_api_clusters_wait_for_it() {
     let server = sim::server::Server::new(1);

@@ -321,8 +321,9 @@ pub fn manifests(cilium: &str) -> Value {
         workload("DaemonSet", "cilium-pre-flight-check", "cilium"),
         workload("Deployment", "cilium-pre-flight-check", "cilium")
     );
+    let from = manifest.replace("note:", "upgraded-from: \"1.16\", note:");
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("cilium-{cilium}"), "namespace": SYSTEM},
-        "data": {"manifest.yaml": manifest, "preflight.yaml": check}})
+        "data": {"manifest.yaml": manifest, "manifest-from-1.16.yaml": from, "preflight.yaml": check}})
 }
 
 pub fn datacenter(site: &Site, name: &str) -> Value {

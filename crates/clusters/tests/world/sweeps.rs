@@ -11,7 +11,8 @@ use sim::sweep::{self, Scenario, World};
 
 use crate::site::*;
 
-/// A cluster is made, upgraded by a minor version with its network plugin, changed, and deleted.
+/// A cluster is made, upgraded by a minor version with its network plugin, changed, given a group that is taken away again,
+/// and deleted.
 struct Life;
 
 /// A cluster is made and stays.
@@ -146,9 +147,15 @@ impl Scenario for Life {
                     object["spec"]["bundlesRef"] = reference(8);
                     object["spec"]["workerNodeGroupConfigurations"][0]["labels"] = json!({"tier": "front"});
                     object["spec"]["controlPlaneConfiguration"]["count"] = json!(1);
+                    let groups = object["spec"]["workerNodeGroupConfigurations"].as_array_mut().unwrap();
+                    groups.push(json!({"name": "more", "count": 1,
+                        "machineGroupRef": {"kind": "CloudStackMachineConfig", "name": "m"}}));
                 });
             }
-            1 => drop(world.server.delete(CLUSTERS, NS, "prod")),
+            1 => change(&world.server, CLUSTERS, "prod", |object| {
+                object["spec"]["workerNodeGroupConfigurations"].as_array_mut().unwrap().truncate(1);
+            }),
+            2 => drop(world.server.delete(CLUSTERS, NS, "prod")),
             _ => return false,
         }
         true

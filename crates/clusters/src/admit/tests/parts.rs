@@ -5,6 +5,15 @@ use super::*;
 /// Fields and what is told of them.
 type Told<'t> = Vec<(&'t str, &'t str)>;
 
+/// MC8: every detail that CloudStack and its provider set themselves.
+const RESTRICTED: &str = "
+    keyboard cpu.corespersocket rootdisksize boot.mode nameonhypervisor nicAdapter rootDiskController
+    dataDiskController svga.vramSize nestedVirtualizationFlag ramReservation hypervisortoolsversion platform timeoffset
+    kvm.vnc.port kvm.vnc.address video.hardware video.ram smc.present firmware cpuNumber cpuSpeed memory
+    cpuOvercommitRatio memoryOvercommitRatio Message.ReservedCapacityFreed.Flag deployvm SSH.PublicKey
+    SSH.KeyPairNames password Encrypted.Password configDriveLocation nic network ip4Address ip6Address disk
+    diskOffering configurationId keypairnames controlNodeLoginUser";
+
 pub(super) fn zone(name: &str) -> Value {
     json!({"name": name, "credentialsRef": "global", "domain": "d1", "account": "admin",
         "zone": {"name": "z", "network": {"name": "n"}}, "managementApiEndpoint": "https://cs.example/client/api"})
@@ -244,14 +253,18 @@ fn every_rule_of_a_machine_configuration_has_its_field_and_message() {
         ("MC7", json!({"affinity": "no", "affinityGroupIds": ["g"]}), vec![]),
         ("MC7", json!({"affinityGroupIds": ["g", ""]}), vec![("spec.affinityGroupIds[1]", "required")]),
         ("MC7", json!({"affinityGroupIds": ["g", "g"]}), vec![("spec.affinityGroupIds[1]", "duplicate id")]),
-        (
-            "MC8",
-            json!({"userCustomDetails": {"keyboard": "us"}}),
-            vec![("spec.userCustomDetails[keyboard]", "key keyboard is managed by the platform")],
-        ),
         ("MC8", json!({"userCustomDetails": {"Keyboard": "us"}}), vec![]),
         ("MC8", json!({"userCustomDetails": {"": "us"}}), vec![("spec.userCustomDetails", "required")]),
     ];
+    let known = RESTRICTED.split_whitespace().map(|key| {
+        let path = format!("spec.userCustomDetails[{key}]");
+        (json!({"userCustomDetails": {key: "x"}}), path, format!("key {key} is managed by the platform"))
+    });
+    let known: Vec<(Value, String, String)> = known.collect();
+    assert_eq!(known.len(), 41);
+    for (patch, path, message) in &known {
+        rows.push(("MC8", patch.clone(), vec![(path, message)]));
+    }
     let system = ["/etc", "/usr", "/boot", "/dev", "/proc", "/sys", "/bin", "/sbin", "/lib", "/lib64"];
     let paths = system.map(|directory| format!("spec.symlinks[{directory}]"));
     for (directory, path) in system.iter().zip(&paths) {
@@ -260,6 +273,27 @@ fn every_rule_of_a_machine_configuration_has_its_field_and_message() {
     for (id, patch, expected) in rows {
         assert_eq!(told(&judge_machine(&machine(&patch), None)), wanted(&expected), "{id}: {patch}");
     }
+}
+
+/// What is stored already is no way around the rules of what is written.
+#[test]
+fn data_is_judged_even_while_what_was_stored_is_paused() {
+    let pause = |meta: &mut ObjectMeta| {
+        meta.annotations = Some([(PAUSED_ANNOTATION.to_owned(), "true".to_owned())].into());
+    };
+    let mut old = cluster("prod", cluster_spec());
+    pause(&mut old.metadata);
+    let new = cluster("prod", merged(cluster_spec(), &plane(json!({"count": 0}))));
+    let judged = told(&judge_cluster(&new, Some(&old), &Terms::default()));
+    assert_eq!(judged, wanted(&[(&format!("{CP}.count"), "must be at least 1")]));
+    let mut old = datacenter(&[zone("a")]);
+    pause(&mut old.metadata);
+    let judged = told(&judge_datacenter(&datacenter(&[]), Some(&old)));
+    assert_eq!(judged, wanted(&[("spec.availabilityZones", "at least one")]));
+    let mut old = machine(&json!({}));
+    pause(&mut old.metadata);
+    let judged = told(&judge_machine(&machine(&json!({"affinity": "both"})), Some(&old)));
+    assert_eq!(judged, wanted(&[("spec.affinity", "must be pro, anti or no")]));
 }
 
 /// MC9 and MC10.
