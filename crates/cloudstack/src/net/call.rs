@@ -326,7 +326,68 @@ fn again(cause: &Cause, repeat: Repeat) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use kit::class::{Class, Classify};
+    use kit::http::Carry;
+
+    use super::super::{CloudStacks, Options};
     use super::*;
+    use crate::limits::Limits;
+    use crate::port::CloudStack;
+
+    /// A server that is busy the first time, with these words about when it is not, and notes when it was asked.
+    struct Busy {
+        says: &'static str,
+        clock: Clock,
+        asked: Mutex<Vec<Instant>>,
+    }
+
+    impl Carry for Busy {
+        fn carry(&self, _: Request<Bytes>) -> BoxFuture<'static, Option<Response<Bytes>>> {
+            let mut asked = self.asked.lock().unwrap();
+            asked.push(self.clock.instant());
+            let answer = if asked.len() == 1 {
+                let body = Bytes::from_static(br#"{"x":{"errorcode":503,"errortext":"busy"}}"#);
+                Response::builder().status(503).header("retry-after", self.says).body(body)
+            } else {
+                Response::builder().body(Bytes::from_static(br#"{"listzonesresponse":{}}"#))
+            };
+            std::future::ready(Some(answer.unwrap())).boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_is_asked_again_when_it_says_and_not_before() {
+        let data = [("api-url", "https://acs.example/client/api"), ("api-key", "k"), ("secret-key", "s")];
+        let data: BTreeMap<String, Vec<u8>> =
+            data.into_iter().map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec())).collect();
+        for (says, pause) in [("7", Some(7_000)), ("soon", Some(500)), ("0", Some(500)), ("99999", None)] {
+            let clock = Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap(), 1);
+            let server = Arc::new(Busy { says, clock: clock.clone(), asked: Mutex::default() });
+            let mut options = Options::new("berth/test");
+            options.limits = Limits::UNLIMITED;
+            options.carrier = Some(Arc::<Busy>::clone(&server));
+            let profile = Profile::from_secret(&data, &options.policy).unwrap();
+            let client = CloudStacks::new(options, clock.clone(), Meter::default()).client(&profile).unwrap();
+            let begun = clock.instant();
+            let answer = client.list_zones(None).await;
+            let asked: Vec<u128> =
+                server.asked.lock().unwrap().iter().map(|at| at.duration_since(begun).as_millis()).collect();
+            match pause {
+                Some(pause) => assert_eq!((answer.unwrap(), asked), (Vec::new(), vec![0, pause]), "{says}"),
+                // Longer than a call may take: whoever called waits as long, and nobody holds a place meanwhile.
+                None => {
+                    let hour = Class::Transient { at_least: Some(Duration::from_secs(3600)) };
+                    assert_eq!((answer.unwrap_err().class(), asked), (hour, vec![0]), "{says}");
+                    assert_eq!(clock.instant(), begun);
+                }
+            }
+        }
+    }
 
     fn refused(code: u16, text: &str) -> Cause {
         Cause::Refused { code, inner: None, text: text.to_owned(), skewed: false, retry_after: None }

@@ -154,6 +154,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_server_may_ask_for_a_pause_of_an_hour_at_most() {
+        let now: Timestamp = "2026-11-15T20:00:00Z".parse().unwrap();
+        for (said, pause) in [
+            (Some("7"), Some(7)),
+            (Some(" 30 "), Some(30)),
+            (Some("0"), Some(0)),
+            (Some("99999"), Some(3600)),
+            // What is no number of seconds is nothing: the usual pauses hold.
+            (Some("soon"), None),
+            (Some("Sun, 15 Nov 2026 20:04:00 GMT"), None),
+            (Some("-1"), None),
+            (None, None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.extend(said.map(|said| (http::header::RETRY_AFTER, said.parse().unwrap())));
+            let pause = pause.map(Duration::from_secs);
+            // Whoever answers: the server or a proxy before it.
+            for (status, body) in [(429, br#"{"x":{"errorcode":429,"errortext":"x"}}"#.as_slice()), (503, b"<html>")] {
+                let status = StatusCode::from_u16(status).unwrap();
+                let cause = judge(status, &headers, body, now, &[]).unwrap_err();
+                assert_eq!(cause.retry_after(), pause, "{said:?}: {cause:?}");
+            }
+        }
+    }
+
     fn json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
