@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::client::Body;
 use serde_json::{Value, json};
 use sim::plane;
 
+use crate::capacity::openshift;
 use crate::support::{Operator, SOON, World, documents, kind, within};
 
 /// Two arguments whose patterns do not compile.
@@ -193,5 +195,85 @@ async fn while_nobody_answers_guarded_specs_are_not_stored_and_everything_else_p
     }
     // What rooms judge again by themselves passes unseen.
     world.apply(&broken("broken")).await;
+    world.unregister().await;
+}
+
+const SIZES: &str = "machine.openshift.io/cluster-api-autoscaler-node-group";
+
+/// A MachineSet of OpenShift with annotations.
+fn sized(name: &str, annotations: &Value) -> Value {
+    json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
+        "metadata": {"name": name, "namespace": "sizes", "annotations": annotations}, "spec": {"replicas": 0}})
+}
+
+/// What the server says to a new MachineSet with these annotations: its warnings, or why it refuses. Nothing is stored.
+async fn tried(world: &World, annotations: &Value) -> Result<Vec<String>, String> {
+    let body = Body::from(sized("tried", annotations).to_string().into_bytes());
+    let request = http::Request::post("/apis/machine.openshift.io/v1beta1/namespaces/sizes/machinesets?dryRun=All")
+        .header("content-type", "application/json")
+        .body(body)
+        .unwrap();
+    let answer = world.client.send(request).await.unwrap();
+    if answer.status().is_success() {
+        let warnings = answer.headers().get_all("warning").iter();
+        return Ok(warnings.map(|warning| warning.to_str().unwrap().to_owned()).collect());
+    }
+    let body = answer.into_body().collect_bytes().await.unwrap();
+    Err(serde_json::from_slice::<Value>(&body).unwrap()["message"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn annotations_that_stop_the_autoscaler_are_not_stored_and_old_ones_hold_up_nobody() {
+    let name = "annotations_that_stop_the_autoscaler_are_not_stored_and_old_ones_hold_up_nobody";
+    let Some(world) = World::enter(name).await else { return };
+    world.installed().await;
+    plane::install_crds(&world.client, vec![openshift::machine_sets()]).await.unwrap();
+    world.namespace("sizes").await;
+    let upside_down = json!({format!("{SIZES}-min-size"): "5", format!("{SIZES}-max-size"): "3"});
+    let old = sized("old", &upside_down);
+    world.apply(&old).await;
+
+    let (dir, port) = (tempfile::tempdir().unwrap(), plane::free_port().unwrap());
+    put(dir.path(), &world.plane.webhook_cert().unwrap(), &world.plane.webhook_key().unwrap());
+    let mut operator = Operator::start(
+        &world,
+        &[
+            "--controllers",
+            "capacity",
+            "--webhook-port",
+            &port.to_string(),
+            "--webhook-bind-host",
+            "127.0.0.1",
+            "--webhook-cert-dir",
+            dir.path().to_str().unwrap(),
+        ],
+    );
+    operator.ready().await;
+    register(&world, port, Some(&world.plane.ca().unwrap())).await;
+    let gigabytes = json!({"machine.openshift.io/memoryMb": "8G"});
+    let said = within(SOON, "8G is refused", async || tried(&world, &gigabytes).await.err()).await;
+    for part in ["machine.openshift.io/memoryMb", "8G", "a whole number of MiB without a unit"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let said = tried(&world, &upside_down).await.unwrap_err();
+    assert!(said.contains("max-size") && said.contains("must not be below the lower bound 5"), "{said}");
+    let warned = tried(&world, &json!({format!("{SIZES}-min-size"): "0"})).await.unwrap();
+    assert!(warned.len() == 1 && warned[0].contains("works only once"), "{warned:?}");
+    assert_eq!(tried(&world, &json!({format!("{SIZES}-min-size"): "1"})).await, Ok(vec![]));
+
+    // What was stored before is nobody's fault now.
+    let api = world.like(&old);
+    for more in [json!({"labels": {"team": "a"}}), json!({"annotations": {"example.org/note": "x"}})] {
+        let patch = Patch::Merge(json!({"metadata": more}));
+        api.patch("old", &PatchParams::default(), &patch).await.expect("what was stored before stays");
+    }
+    let worse = Patch::Merge(json!({"metadata": {"annotations": {format!("{SIZES}-max-size"): "4"}}}));
+    assert!(api.patch("old", &PatchParams::default(), &worse).await.is_err(), "what is changed is looked at");
+
+    // Without Berth nobody is held up.
+    operator.stop().await;
+    assert_eq!(tried(&world, &gigabytes).await, Ok(vec![]));
+    api.patch("old", &PatchParams::default(), &worse).await.expect("nobody is asked");
+    api.delete("old", &DeleteParams::default()).await.expect("deleted");
     world.unregister().await;
 }

@@ -315,8 +315,11 @@ impl Operator {
         let dir = tempfile::tempdir().expect("a directory");
         let health = plane::free_port().expect("a free port");
         let mut command = Command::new(BERTH);
-        command.args(["run", "--metrics-bind-address", "0", "--health-addr", &format!("127.0.0.1:{health}")]);
+        command.args(["run", "--health-addr", &format!("127.0.0.1:{health}")]);
         command.arg("--kubeconfig").arg(kubeconfig).args(args);
+        if !args.contains(&"--metrics-bind-address") {
+            command.args(["--metrics-bind-address", "0"]);
+        }
         if !args.contains(&"--webhook-port") {
             command.args(["--webhook-port", "0"]);
         }
