@@ -7,6 +7,7 @@ use cloudstack::net::{Meter as AcsMeter, Options as AcsOptions, Reach, Timing};
 use kit::manager::Manager;
 
 use crate::cli::RunOptions;
+use crate::clusters::ClustersOptions;
 
 /// The clients of AWS of this process. There is one set of them: request limits are an account's, whichever room calls, and
 /// figures are registered once.
@@ -23,14 +24,47 @@ pub fn aws(manager: &Manager, options: &RunOptions) -> Aws {
 /// The clients of CloudStack of this process; there is one set of them for the same reasons.
 pub fn acs(manager: &Manager, options: &RunOptions) -> Reach {
     static SHARED: OnceLock<Reach> = OnceLock::new();
-    let (own, agent) = (&options.clusters, concat!("berth/", env!("CARGO_PKG_VERSION")));
+    let own = &options.clusters;
     let make = || {
-        let mut settings = AcsOptions::new(agent);
-        settings.timing = Timing::of(own.acs_timeout);
-        settings.page_size = own.acs_page_size;
-        settings.use_get = own.acs_use_get;
         let meter = AcsMeter::new(manager.metrics());
-        Reach::new(settings, &own.cloudstack_endpoint_allow, manager.clock().clone(), meter)
+        Reach::new(acs_options(own), &own.cloudstack_endpoint_allow, manager.clock().clone(), meter)
     };
     SHARED.get_or_init(make).clone()
+}
+
+/// How CloudStack is called, by the flags.
+fn acs_options(own: &ClustersOptions) -> AcsOptions {
+    let mut options = AcsOptions::new(concat!("berth/", env!("CARGO_PKG_VERSION")));
+    options.timing = Timing::of(own.acs_timeout);
+    options.page_size = own.acs_page_size;
+    options.use_get = own.acs_use_get;
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        own: ClustersOptions,
+    }
+
+    fn by(flags: &[&str]) -> (Duration, Duration, u32, bool) {
+        let own = Flags::parse_from([&["berth"], flags].concat()).own;
+        let options = acs_options(&own);
+        (options.timing.request, options.timing.call, options.page_size, options.use_get)
+    }
+
+    #[test]
+    fn every_flag_about_cloudstack_reaches_its_client() {
+        assert_eq!(by(&[]), (Duration::from_secs(30), Duration::from_millis(127_500), 500, false));
+        let flags = ["--acs-timeout", "5s", "--acs-page-size", "50", "--acs-use-get"];
+        assert_eq!(by(&flags), (Duration::from_secs(5), Duration::from_millis(27_500), 50, true));
+    }
 }
