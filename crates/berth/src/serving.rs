@@ -105,9 +105,10 @@ pub async fn admission(
     address: SocketAddr,
     running: &[&'static Room],
 ) -> anyhow::Result<()> {
+    let admission = rooms::admission(certificates.manager, certificates.options, running)?;
     let listener = Listener {
         options: serve::Options::new("webhooks", address),
-        router: rooms::admission(certificates.manager, certificates.options, running)?.router()?,
+        router: admission.measured(certificates.manager.metrics()).router()?,
         on_failure: Box::new(kit::admission::failure_answer),
         gate: "webhook certificate",
         cert_dir: certificates.options.webhook_cert_dir.clone(),

@@ -7,6 +7,7 @@
 
 pub mod claimed;
 mod convert;
+mod count;
 mod merge;
 mod ours;
 mod webhook;
@@ -33,6 +34,8 @@ use serde_json::{Value, json};
 
 pub use crate::field::{FaultKind, FieldError, FieldPath};
 use crate::serve::Failure;
+use crate::telemetry::Metrics;
+use count::Count;
 pub use ours::Ours;
 pub use webhook::{Duty, Service, Webhook, mutating, validating};
 
@@ -133,6 +136,7 @@ pub struct Admission {
     webhooks: BTreeMap<String, Judge>,
     converters: BTreeMap<String, convert::Converter>,
     wrong: Option<String>,
+    count: Count,
 }
 
 impl Admission {
@@ -140,6 +144,12 @@ impl Admission {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Counts the reviews that are answered as `berth_admission_reviews_total`.
+    #[must_use]
+    pub fn measured(self, metrics: &Metrics) -> Self {
+        Self { count: Count::register(metrics), ..self }
     }
 
     fn add(mut self, path: &str, judge: Judge) -> Self {
@@ -245,8 +255,8 @@ impl Admission {
         }
         for (path, judge) in self.webhooks {
             let handler = {
-                let path = path.clone();
-                move |body: Bytes| async move { respond(&path, &judge, &body) }
+                let (path, count) = (path.clone(), self.count.clone());
+                move |body: Bytes| async move { respond(&path, &judge, &count, &body) }
             };
             router = router.route(&path, post(handler));
         }
@@ -255,7 +265,7 @@ impl Admission {
     }
 }
 
-fn respond(path: &str, judge: &Judge, body: &[u8]) -> Response {
+fn respond(path: &str, judge: &Judge, count: &Count, body: &[u8]) -> Response {
     let envelope = match parse(body) {
         Ok(envelope) => envelope,
         Err(detail) => {
@@ -267,6 +277,7 @@ fn respond(path: &str, judge: &Judge, body: &[u8]) -> Response {
         tracing::error!(path, uid = envelope.uid, "admission function panicked");
         Outcome::refused(500, "InternalError", "internal error: the object was not checked".to_owned())
     });
+    count.answered(&envelope.kind.kind, &envelope.operation, outcome.allowed);
     tracing::debug!(path, uid = envelope.uid, outcome = outcome.allowed, "review answered");
     outcome.answer(&envelope)
 }

@@ -23,6 +23,10 @@ struct Spec {
 }
 
 fn webhooks() -> Router {
+    admission().router().unwrap()
+}
+
+fn admission() -> Admission {
     Admission::new()
         .mutate::<Thing>("/default/thing", |review, thing| {
             if review.operation == Operation::Create {
@@ -63,8 +67,6 @@ fn webhooks() -> Router {
             }
             verdict.into()
         })
-        .router()
-        .unwrap()
 }
 
 fn review(operation: &str, object: Value, old: Value) -> Value {
@@ -77,8 +79,12 @@ fn review(operation: &str, object: Value, old: Value) -> Value {
 }
 
 async fn ask(path: &str, body: impl Into<Body>) -> (u16, Value) {
+    ask_of(webhooks(), path, body).await
+}
+
+async fn ask_of(webhooks: Router, path: &str, body: impl Into<Body>) -> (u16, Value) {
     let request = Request::post(path).body(body.into()).unwrap();
-    let response = webhooks().oneshot(request).await.unwrap();
+    let response = webhooks.oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     let value = serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)));
@@ -100,6 +106,39 @@ async fn a_request_that_is_refused_as_such_is_a_bad_request_and_its_faults_are_n
     let status =
         json!({"status": "Failure", "code": 400, "reason": "BadRequest", "message": "77 is made by somebody else"});
     assert_eq!(response, json!({"uid": "u-1", "allowed": false, "status": status}));
+}
+
+#[tokio::test]
+async fn reviews_are_counted_by_kind_operation_and_what_was_said() {
+    let metrics = Metrics::new();
+    let webhooks = admission().measured(&metrics).router().unwrap();
+    let thing = |size: i64| json!({"spec": {"size": size}});
+    for (path, operation, object, old) in [
+        ("/validate/thing", "CREATE", thing(5), json!(null)),
+        ("/validate/thing", "CREATE", thing(5), json!(null)),
+        ("/validate/thing", "UPDATE", thing(101), thing(5)),
+        ("/validate/thing", "DELETE", json!(null), thing(99)),
+        // What nobody can decode and what makes a function panic is refused, and counted.
+        ("/validate/thing", "CREATE", json!({"spec": 5}), json!(null)),
+        ("/validate/thing", "CREATE", thing(13), json!(null)),
+        ("/default/thing", "CREATE", json!({"spec": {}}), json!(null)),
+    ] {
+        ask_of(webhooks.clone(), path, review(operation, object, old).to_string()).await;
+    }
+    // What is no review is none.
+    assert_eq!(ask_of(webhooks, "/validate/thing", "{}").await.0, 400);
+    let text = metrics.encode();
+    let counted: Vec<&str> = text.lines().filter(|line| line.starts_with("berth_admission_reviews_total{")).collect();
+    let of = |operation: &str, allowed: bool, count: usize| {
+        format!(
+            "berth_admission_reviews_total{{kind=\"Thing\",operation=\"{operation}\",allowed=\"{allowed}\"}} {count}"
+        )
+    };
+    let mut wanted = [of("create", true, 3), of("create", false, 2), of("update", false, 1), of("delete", false, 1)];
+    let mut counted: Vec<String> = counted.into_iter().map(str::to_owned).collect();
+    wanted.sort();
+    counted.sort();
+    assert_eq!(counted, wanted);
 }
 
 #[tokio::test]
