@@ -99,7 +99,7 @@ fn the_order_of_arrival_is_free_and_credentials_may_change() {
 
         // Deleted half-way.
         world.delete(team, name).await;
-        world.judge();
+        world.judge().await;
     });
 }
 
@@ -138,7 +138,7 @@ fn a_datacenter_that_cannot_be_used_says_why_zone_by_zone() {
         assert!(explained.contains("zone-9") && explained.contains("DatacenterConfigInvalid"), "{explained}");
         assert!(world.of_cluster("Cluster", name).await.is_empty());
         world.delete(team, name).await;
-        world.judge();
+        world.judge().await;
     });
 }
 
@@ -169,6 +169,6 @@ fn an_endpoint_belongs_to_the_cluster_that_was_there_first() {
         for name in [first, second] {
             world.delete(team, name).await;
         }
-        world.judge();
+        world.judge().await;
     });
 }

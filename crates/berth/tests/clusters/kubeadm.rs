@@ -44,6 +44,6 @@ fn the_real_control_plane_manager_makes_the_first_machine_from_what_is_rendered(
         world.condition(TEAM, CLUSTER, ("ControlPlaneInitialized", "False")).await;
         assert!(world.of_cluster("MachineDeployment", CLUSTER).await.is_empty(), "workers wait for the control plane");
         world.delete(TEAM, CLUSTER).await;
-        world.judge();
+        world.judge().await;
     });
 }

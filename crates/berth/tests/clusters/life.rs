@@ -46,7 +46,7 @@ fn a_cluster_lives_from_the_first_apply_to_the_last_machine() {
                 .await;
         }
         assert!(world.generated("Secret").get_opt("global").await.unwrap().is_some(), "credentials are never deleted");
-        world.judge();
+        world.judge().await;
     });
 }
 
@@ -173,33 +173,111 @@ fn rolled(plan: &Value) -> Vec<String> {
     roles.map(|change| change["role"]["group"].as_str().unwrap_or("control plane").to_owned()).collect()
 }
 
+/// Sets fields of an object, as a merge.
+fn set(base: &mut Value, patch: &Value) {
+    match (base, patch) {
+        (Value::Object(fields), Value::Object(patch)) => {
+            for (name, value) in patch {
+                set(fields.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (base, patch) => *base = patch.clone(),
+    }
+}
+
 /// What a change would do is told by what runs, with everything that real webhooks filled in, and nothing is done.
 fn foretold(world: &World) {
     let files: Vec<Value> = MANIFESTS.iter().flat_map(|file| world.example(file)).collect();
-    let changed = |pointer: &str, value: Value| {
+    let changed = |kind: &str, patch: &Value| {
         let mut files = files.clone();
-        for file in &mut files {
-            let (parent, field) = pointer.rsplit_once('/').unwrap();
-            if let Some(parent) = file.pointer_mut(parent).and_then(Value::as_object_mut) {
-                parent.insert(field.to_owned(), value.clone());
-            }
-        }
+        files.iter_mut().filter(|file| file["kind"] == kind).for_each(|file| set(&mut file["spec"], patch));
         files
     };
     let same = world.plan(&files);
     assert_eq!(rolled(&same), Vec::<String>::new());
     let moved = same["objects"].as_array().unwrap().iter().find(|object| object["action"] != "keep");
     assert!(moved.is_none(), "nothing is changed, and {moved:?} would be");
-    let (plane, group) = ("/spec/controlPlaneConfiguration", "/spec/workerNodeGroupConfigurations/0");
-    for (pointer, value, wanted) in [
-        (format!("{group}/count"), json!(5), vec![]),
-        (format!("{group}/labels"), json!({"tier": "front"}), vec!["md-0"]),
-        (format!("{plane}/certSans"), json!(["prod.example"]), vec!["control plane"]),
-        ("/spec/computeOffering/name".to_owned(), json!("Large Instance"), vec!["control plane", "md-0"]),
+    let cluster = |patch: Value| ("Cluster", patch);
+    let plane = |patch: Value| cluster(json!({"controlPlaneConfiguration": patch}));
+    let group = |patch: Value| {
+        let mut group =
+            files.iter().find(|file| file["kind"] == "Cluster").unwrap()["spec"]["workerNodeGroupConfigurations"][0]
+                .clone();
+        set(&mut group, &patch);
+        cluster(json!({"workerNodeGroupConfigurations": [group]}))
+    };
+    let machine = |patch: Value| ("CloudStackMachineConfig", patch);
+    let (nobody, both) = (Vec::<&str>::new(), vec!["control plane", "md-0"]);
+    let (one, other) = (vec!["control plane"], vec!["md-0"]);
+    let taint = json!([{"key": "dedicated", "value": "front", "effect": "NoSchedule"}]);
+    let disk =
+        json!({"name": "Small", "mountPath": "/data", "device": "/dev/vdb", "filesystem": "ext4", "label": "data"});
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGE7LJhzVsoIcAcSZjhoSDDTH12Jl0t6eJLWlrHjBPGi";
+    let users = json!([{"name": "other", "sshAuthorizedKeys": [key]}]);
+    let mut second =
+        files.iter().find(|file| file["kind"] == "CloudStackDatacenterConfig").unwrap()["spec"]["availabilityZones"]
+            .clone();
+    let mut added = second[0].clone();
+    set(&mut added, &json!({"name": "az-2", "zone": {"name": "zone-2"}}));
+    second.as_array_mut().unwrap().push(added);
+    for ((kind, patch), wanted) in [
+        (machine(json!({"template": {"name": "kube-1.31-next"}})), both.clone()),
+        (machine(json!({"computeOffering": {"name": "Large Instance"}})), both.clone()),
+        (machine(json!({"diskOffering": disk})), both.clone()),
+        (machine(json!({"userCustomDetails": {"sounds": "off"}})), both.clone()),
+        (machine(json!({"users": users})), both.clone()),
+        (machine(json!({"symlinks": {"/var/log": "/data/log"}})), both.clone()),
+        (group(json!({"labels": {"tier": "front"}})), other.clone()),
+        (group(json!({"taints": taint})), other.clone()),
+        (plane(json!({"labels": {"tier": "front"}})), one.clone()),
+        (plane(json!({"taints": taint})), one.clone()),
+        (group(json!({"count": 5})), nobody.clone()),
+        (plane(json!({"count": 3})), nobody.clone()),
+        (group(json!({"autoscalingConfiguration": {"minCount": 1, "maxCount": 5}})), nobody.clone()),
+        (group(json!({"kubernetesVersion": "1.31"})), nobody.clone()),
+        (plane(json!({"certSans": ["prod.example"]})), one.clone()),
+        (plane(json!({"auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: []\n"})), one.clone()),
+        (cluster(json!({"podIamConfig": {"serviceAccountIssuer": "https://issuer.example"}})), one.clone()),
+        (cluster(json!({"registryMirrorConfiguration": {"endpoint": "192.0.2.20"}})), both.clone()),
+        (cluster(json!({"machineHealthCheck": {"nodeStartupTimeout": "30m"}})), nobody.clone()),
+        (("CloudStackDatacenterConfig", json!({"availabilityZones": second})), nobody.clone()),
     ] {
-        assert_eq!(rolled(&world.plan(&changed(&pointer, value))), wanted, "{pointer}");
+        assert_eq!(rolled(&world.plan(&changed(kind, &patch))), wanted, "{kind} {patch}");
     }
-    assert_eq!(rolled(&world.plan(&world.example("upgrade.yaml"))), ["control plane", "md-0"]);
+    // Another configuration counts by what it says.
+    let referred = |patch: Value| {
+        let mut files = changed("Cluster", &group(json!({"machineGroupRef": {"name": "copy"}})).1);
+        let mut copy = files.iter().find(|file| file["kind"] == "CloudStackMachineConfig").unwrap().clone();
+        copy["metadata"]["name"] = json!("copy");
+        set(&mut copy["spec"], &patch);
+        files.push(copy);
+        files
+    };
+    assert_eq!(rolled(&world.plan(&referred(json!({})))), nobody);
+    assert_eq!(rolled(&world.plan(&referred(json!({"computeOffering": {"name": "Large Instance"}})))), other);
+    // So does an issuer of tokens.
+    let mut identity = changed("Cluster", &json!({"identityProviderRefs": [{"kind": "OIDCConfig", "name": "login"}]}));
+    identity.push(json!({"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "OIDCConfig",
+        "metadata": {"name": "login", "namespace": TEAM},
+        "spec": {"clientId": "kubernetes", "issuerUrl": "https://login.example"}}));
+    assert_eq!(rolled(&world.plan(&identity)), one);
+    let mut more = files.clone();
+    more.iter_mut().filter(|file| file["kind"] == "Cluster").for_each(|file| {
+        let groups = file["spec"]["workerNodeGroupConfigurations"].as_array_mut().unwrap();
+        let mut added = groups[0].clone();
+        set(&mut added, &json!({"name": "more", "count": 1}));
+        groups.push(added);
+    });
+    assert_eq!(rolled(&world.plan(&more)), nobody);
+    let upgrade = world.example("upgrade.yaml");
+    assert_eq!(rolled(&world.plan(&upgrade)), both);
+    // A group with a version of its own stays behind.
+    let mut behind = upgrade;
+    let held = json!({"kubernetesVersion": "1.31", "machineGroupRef": {"name": "prod-1-31"}});
+    behind.iter_mut().filter(|file| file["kind"] == "Cluster").for_each(|file| {
+        set(&mut file["spec"]["workerNodeGroupConfigurations"][0], &held);
+    });
+    assert_eq!(rolled(&world.plan(&behind)), one);
 }
 
 /// One minor further: control plane, network plugin, workers, in this order.
@@ -296,6 +374,7 @@ async fn grouped(world: &World) {
     world.settled(TEAM, CLUSTER).await;
     let now = ids(world);
     assert!(now.len() == 5 && kept.iter().all(|machine| now.contains(&machine.id)), "no other machine is replaced");
+    of_one_group(world, &changed[0]).await;
 
     world.apply_all(&world.example("upgrade.yaml")).await;
     let groups = world.generated("MachineDeployment");
@@ -309,4 +388,55 @@ async fn grouped(world: &World) {
     assert!(checks.get_opt("prod-batch-worker-unhealthy").await.unwrap().is_none(), "its health check goes with it");
     let templates = names(&world.of_cluster("KubeadmConfigTemplate", CLUSTER).await);
     assert!(templates.iter().any(|name| name.starts_with("prod-md-0-")), "{templates:?}");
+}
+
+/// What the machines of one group are made of is changed, and who counts them: its own machines are replaced, or none.
+async fn of_one_group(world: &World, cluster: &Value) {
+    let mut cluster = cluster.clone();
+    let groups = "workerNodeGroupConfigurations";
+    let mut own = world.example("upgrade.yaml").remove(0);
+    own["metadata"]["name"] = json!("prod-batch");
+    let mut another = own["spec"]["users"][0].clone();
+    another["name"] = json!("operator");
+    own["spec"]["users"].as_array_mut().unwrap().push(another);
+    cluster["spec"][groups][1]["machineGroupRef"]["name"] = json!("prod-batch");
+    replaces(world, &[own.clone(), cluster.clone()], true).await;
+    // The same template, but by its id.
+    let id = world.acs.with(|world, _| world.templates.iter().find(|one| one.name == "kube-1.32").unwrap().id.clone());
+    own["spec"]["template"] = json!({"id": id});
+    replaces(world, &[own, cluster.clone()], true).await;
+    let largest = async || {
+        let group = world.generated("MachineDeployment").get("prod-batch").await.unwrap();
+        let all = group.metadata.annotations.unwrap_or_default();
+        all.get("cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size").cloned()
+    };
+    cluster["spec"][groups][1]["autoscalingConfiguration"] = json!({"minCount": 1, "maxCount": 3});
+    replaces(world, std::slice::from_ref(&cluster), false).await;
+    assert_eq!(largest().await.as_deref(), Some("3"));
+    cluster["spec"][groups][1].as_object_mut().unwrap().remove("autoscalingConfiguration");
+    replaces(world, std::slice::from_ref(&cluster), false).await;
+    assert_eq!(largest().await, None);
+}
+
+/// Applies files, and waits until everything is carried out: the machine of the group `batch` is another one or the same,
+/// as was told before, and all others are the same.
+async fn replaces(world: &World, files: &[Value], whether: bool) {
+    let wanted = if whether { vec!["batch"] } else { vec![] };
+    assert_eq!(rolled(&world.plan(files)), wanted);
+    let all = || world.virtual_machines(CLUSTER).into_iter();
+    let (batch, others): (Vec<_>, Vec<_>) = all().partition(|machine| machine.name.starts_with("prod-batch-"));
+    assert_eq!((batch.len(), others.len()), (1, 4));
+    world.apply_all(files).await;
+    if whether {
+        world
+            .within(LATER, "the machine of the group is replaced", async || {
+                let gone = all().all(|machine| machine.id != batch[0].id);
+                (gone && all().len() == 5).then_some(())
+            })
+            .await;
+    }
+    world.settled(TEAM, CLUSTER).await;
+    let now: BTreeSet<String> = all().map(|machine| machine.id).collect();
+    assert!(now.len() == 5 && others.iter().all(|machine| now.contains(&machine.id)), "no other machine is replaced");
+    assert_eq!(now.contains(&batch[0].id), !whether);
 }

@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::api::events::v1::Event;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -74,9 +75,6 @@ impl World {
         let (everywhere, here) = (&rules[0], &rules[1]);
         // No more rights than it says it needs.
         let account = plane::account(&plane, "berth-clusters", everywhere, here).await?;
-        if let Some(system) = rules.get(2) {
-            grant(&client, system).await?;
-        }
         let kubeconfig = plane.dir().join("berth.kubeconfig");
         std::fs::write(&kubeconfig, account.to_string()).expect("written");
         let log = plane.dir().join("berth.log");
@@ -277,15 +275,21 @@ impl World {
     }
 
     /// Berth still runs, was refused nothing, and told no secret.
-    pub fn judge(&self) {
-        let mut berth = self.berth.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(berth.failure().is_none(), "Berth has ended:\n{}", berth.log_tail());
+    pub async fn judge(&self) {
+        {
+            let mut berth = self.berth.lock().unwrap_or_else(PoisonError::into_inner);
+            assert!(berth.failure().is_none(), "Berth has ended:\n{}", berth.log_tail());
+        }
         let log = std::fs::read_to_string(&self.log).expect("the log is read");
         assert!(log.contains("clusters"), "the log says something: {log}");
-        let keys = [self.acs.secret_key.as_str(), "a-canary", "-of-the-user", "client-key-data", "signature="];
+        let events = Api::<Event>::all(self.client.clone()).list(&ListParams::default()).await.expect("events");
+        let events: Vec<String> = events.items.into_iter().filter_map(|event| event.note).collect();
+        assert!(!events.is_empty(), "events tell something");
+        let public = self.acs.api_key.as_str();
+        let keys = [self.acs.secret_key.as_str(), public, "a-canary", "-of-the-user", "client-key-data", "signature="];
         for key in keys {
-            let told = log.lines().find(|line| line.contains(key));
-            assert!(told.is_none(), "the log holds {key:?}: {told:?}");
+            let told = log.lines().chain(events.iter().map(String::as_str)).find(|line| line.contains(key));
+            assert!(told.is_none(), "the log or an event holds {key:?}: {told:?}");
         }
         let refused: Vec<String> = requests(&self.plane.dir().join("audit.log"))
             .into_iter()
@@ -325,21 +329,6 @@ async fn berth(
         plane::apply(client, &configuration).await?;
     }
     Ok(process)
-}
-
-/// Gives Berth rules that hold in the namespace of generated objects alone.
-async fn grant(client: &Client, rules: &Value) -> Result<(), PlaneError> {
-    let group = "rbac.authorization.k8s.io";
-    let meta = json!({"name": "berth-clusters", "namespace": SYSTEM});
-    for object in [
-        json!({"apiVersion": format!("{group}/v1"), "kind": "Role", "metadata": meta, "rules": rules}),
-        json!({"apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": meta,
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": "berth-clusters"},
-            "subjects": [{"kind": "ServiceAccount", "name": "berth-clusters", "namespace": "berth-clusters"}]}),
-    ] {
-        plane::apply(client, &object).await?;
-    }
-    Ok(())
 }
 
 fn text(file: &str, acs: &cloudstack::Handle) -> String {
