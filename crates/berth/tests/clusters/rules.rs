@@ -28,12 +28,43 @@ fn mistakes_are_refused_with_their_fields() {
             *changed.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}")) = value;
             changed
         };
+        let other = |object: &Value, pointer: &str, field: &str, value: Value| {
+            let mut part = object.pointer(pointer).unwrap().clone();
+            part[field] = value;
+            part
+        };
+        let rolling = |update: Value| json!({"type": "RollingUpdate", "rollingUpdate": update});
+        let surges = |most: i64| {
+            let way = rolling(json!({"maxSurge": most}));
+            other(&cluster, "/spec/controlPlaneConfiguration", "upgradeRolloutStrategy", way)
+        };
+        let replaced = |more: i64, less: i64| {
+            let way = rolling(json!({"maxSurge": more, "maxUnavailable": less}));
+            other(&cluster, "/spec/workerNodeGroupConfigurations/0", "upgradeRolloutStrategy", way)
+        };
+        let disk = |device: &str, size: i64| {
+            let disk = json!({"name": "Custom", "customSizeInGB": size, "mountPath": "/data", "device": device,
+                "filesystem": "ext4", "label": "data"});
+            other(&machine, "/spec", "diskOffering", disk)
+        };
         // By rules of the definitions, which hold without any webhook.
         for (object, words) in [
             (with(&cluster, "/spec/kubernetesVersion", json!("1.3")), "quote it"),
             (with(&cluster, "/spec/workerNodeGroupConfigurations", json!([])), "at least one worker group"),
             (with(&datacenter, "/spec/availabilityZones/0/zone/network", json!({})), "set id or name"),
             (with(&machine, "/spec/users", json!([])), "at least one user"),
+            (with(&cluster, "/spec/workerNodeGroupConfigurations/0/count", json!(-1)), "count: must be >= 0"),
+            (with(&cluster, "/spec/controlPlaneConfiguration", surges(2)), "maxSurge: must be 0 or 1"),
+            (with(&cluster, "/spec/workerNodeGroupConfigurations/0", replaced(-1, 1)), "cannot be negative"),
+            (with(&cluster, "/spec/workerNodeGroupConfigurations/0", replaced(0, 0)), "cannot both be 0"),
+            (with(&datacenter, "/spec/availabilityZones/0/name", json!("AZ")), "must be a lower-case DNS name"),
+            (with(&datacenter, "/spec/availabilityZones/0/credentialsRef", json!("")), "credentialsRef: required"),
+            (
+                with(&datacenter, "/spec/availabilityZones/0/managementApiEndpoint", json!("cloud.example")),
+                "not an http(s) URL",
+            ),
+            (with(&machine, "/spec", disk("vdb", 0)), "device: must be under /dev/"),
+            (with(&machine, "/spec", disk("/dev/vdb", -1)), "customSizeInGB: must be >= 0"),
         ] {
             let said = refusal(world, &object).await;
             assert!(said.contains(words), "no {words} in {said}");
@@ -129,6 +160,6 @@ fn a_file_that_leaves_things_out_shows_no_difference() {
             assert_eq!((&group["name"], &group["count"]), (&json!("md-0"), &json!(1)));
             world.delete(team, name).await;
         }
-        world.judge();
+        world.judge().await;
     });
 }

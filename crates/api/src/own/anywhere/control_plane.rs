@@ -122,6 +122,12 @@ pub struct ControlPlaneRollout {
 /// How many machines of the control plane are replaced at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "self.maxSurge in [0, 1]",
+        "message": "maxSurge: must be 0 or 1"
+    }
+]))]
 pub struct ControlPlaneRollingUpdate {
     /// How many machines there may be more than wanted: 0 or 1.
     #[schemars(range(min = -1_000_000_000, max = 1_000_000_000))]

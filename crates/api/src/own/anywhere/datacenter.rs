@@ -70,6 +70,18 @@ pub struct CloudStackDatacenterConfigSpec {
     {
         "rule": "!has(self.account) || self.account == '' || (has(self.domain) && self.domain != '')",
         "message": "domain: domain required with account"
+    },
+    {
+        "rule": "self.name.size() <= 63 && self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
+        "message": "name: must be a lower-case DNS name of at most 63 characters"
+    },
+    {
+        "rule": "self.credentialsRef != ''",
+        "message": "credentialsRef: required"
+    },
+    {
+        "rule": "self.managementApiEndpoint.matches('(?i)^https?://[^/?#]')",
+        "message": "managementApiEndpoint: not an http(s) URL"
     }
 ]))]
 pub struct AvailabilityZone {

@@ -96,6 +96,16 @@ pub struct CloudStackMachineConfigSpec {
 /// One more disk for data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.customSizeInGB) || self.customSizeInGB >= 0",
+        "message": "customSizeInGB: must be >= 0"
+    },
+    {
+        "rule": "self.device == '' || self.device.startsWith('/dev/')",
+        "message": "device: must be under /dev/"
+    }
+]))]
 pub struct DiskOffering {
     /// Id of the offering.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -24,6 +24,10 @@ use super::shared::{HealthCheck, Ref, Taint, free_form};
     {
         "rule": "!has(self.failureDomains) || self.failureDomains.size() <= 1",
         "message": "failureDomains: at most one"
+    },
+    {
+        "rule": "!has(self.count) || self.count >= 0",
+        "message": "count: must be >= 0"
     }
 ]))]
 pub struct WorkerGroup {
@@ -116,6 +120,16 @@ pub struct WorkerRollout {
 /// How many machines of a group are replaced at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "self.maxSurge >= 0 && self.maxUnavailable >= 0",
+        "message": "maxSurge and maxUnavailable cannot be negative"
+    },
+    {
+        "rule": "self.maxSurge != 0 || self.maxUnavailable != 0",
+        "message": "maxSurge and maxUnavailable cannot both be 0"
+    }
+]))]
 pub struct WorkerRollingUpdate {
     /// How many machines there may be more than wanted.
     #[schemars(range(min = -1_000_000_000, max = 1_000_000_000))]
