@@ -34,7 +34,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         LogFormat::Json => telemetry::LogFormat::Json,
         LogFormat::Text => telemetry::LogFormat::Text,
     };
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = telemetry::coloured(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
     telemetry::init_logs(format, &options.log_level, colour).map_err(|e| Usage(format!("--log-level: {e}")))?;
 
     let agent = concat!("berth/", env!("CARGO_PKG_VERSION"));

@@ -7,6 +7,7 @@ mod tree;
 use std::io::IsTerminal;
 
 use kit::explain::Level;
+use kit::telemetry::coloured;
 
 pub use explanation::explanation;
 pub use table::{grid, table};
@@ -31,8 +32,8 @@ impl Screen {
         let columns = std::env::var_os("COLUMNS");
         let given = columns.and_then(|columns| columns.to_str()?.parse().ok()).filter(|width| *width > 0);
         let width = given.or_else(|| terminal_size::terminal_size_of(&out).map(|(width, _)| usize::from(width.0)));
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { width, colour: out.is_terminal() && !no_colour }
+        let colour = coloured(out.is_terminal(), std::env::var_os("NO_COLOR").as_deref());
+        Self { width, colour }
     }
 
     fn paint(self, code: &str, text: &str) -> String {

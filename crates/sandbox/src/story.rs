@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use kit::telemetry::coloured;
 
 /// Writes lines to standard output: with marks and colour on a terminal, plain elsewhere.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ impl Story {
     /// Begins with a title.
     pub fn begin(title: &str) -> Self {
         let terminal = std::io::stdout().is_terminal();
-        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colour = coloured(terminal, std::env::var_os("NO_COLOR").as_deref());
         let story = Self { terminal, colour, told: 0, begun: Instant::now() };
         story.line(&story.paint("1", title));
         story

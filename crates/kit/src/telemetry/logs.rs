@@ -1,5 +1,7 @@
 //! One subscriber for the whole process.
 
+use std::ffi::OsStr;
+
 use tracing::Subscriber;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
@@ -56,6 +58,13 @@ pub enum LogError {
     /// Something else in this process has set a subscriber.
     #[error("cannot start logging twice in one process")]
     Twice(#[source] tracing::subscriber::SetGlobalDefaultError),
+}
+
+/// Whether what is written is coloured: on a terminal, unless `NO_COLOR`, whose value is given, is set and not empty. That is
+/// the rule of no-color.org.
+#[must_use]
+pub fn coloured(terminal: bool, no_color: Option<&OsStr>) -> bool {
+    terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
 /// Starts logging to standard error for the whole process.
@@ -153,6 +162,20 @@ mod tests {
         assert_eq!(line["room"], "vip");
         assert_eq!(line["elapsed_ms"], 3);
         assert_eq!(line["level"], "INFO");
+    }
+
+    #[test]
+    fn colour_needs_a_terminal_and_nobody_who_minds() {
+        for (terminal, no_color, expected) in [
+            (true, None, true),
+            (true, Some(""), true),
+            (true, Some("1"), false),
+            (true, Some("0"), false),
+            (false, None, false),
+            (false, Some(""), false),
+        ] {
+            assert_eq!(coloured(terminal, no_color.map(OsStr::new)), expected, "{terminal} {no_color:?}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod standing;
 
 pub use bind::{BindError, parse_bind_address};
 pub use endpoints::{health_router, metrics_router};
-pub use logs::{LogError, LogFormat, init_logs, subscriber};
+pub use logs::{LogError, LogFormat, coloured, init_logs, subscriber};
 pub use metrics::{Metrics, gauge, gauges};
 pub use passes::{Failed, Failure, Lately, Pass, Passes, Slow};
 pub use samples::{Histogram, Labels, Sample, Samples};
