@@ -89,10 +89,15 @@ async fn bring_up(world: &mut World, options: &UpOptions, program: &Program, dir
         say("CloudStack provider: the kubeadm managers run, clusters get machines and an API server");
     }
 
+    // Berth first: kinds with several versions carry the address at which it turns one into another.
+    let wanted = !options.without.contains(&Spared::Berth);
+    if wanted {
+        world.start_operator(program, &dir.join("berth.log"))?;
+    }
     let kinds = world.install_kinds(program).await?;
     say(&format!("Berth's kinds: {kinds} installed"));
-    if !options.without.contains(&Spared::Berth) {
-        let operator = world.start_operator(program, &dir.join("berth.log"))?;
+    if wanted {
+        let operator = world.operator()?;
         operator.ready().await?;
         env.push(("BERTH_HEALTH", address(operator.health)));
         env.push(("BERTH_METRICS", address(operator.metrics)));
