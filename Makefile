@@ -3,9 +3,9 @@
 # Nothing is installed outside of target/.
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# Where `make sandbox` keeps its files, and which real managers it starts.
+# Where `make sandbox` keeps its files, and which real managers and simulators it starts: the demo's unless told otherwise.
 DIR ?= $(TARGET)/sandbox
-WITH ?=
+WITH ?= capi,ipam,hosts,ec2,cloudstack
 # What `make bench` measures, the numbers of objects of the idle run, and more flags for every run.
 ONLY ?= idle vip claims machines capacity hosts clusters
 OBJECTS ?= 10000 100000
@@ -24,7 +24,7 @@ help: ## list the targets
 demo: plane capi bins ## show Berth at work with real managers on a real API server, two to three minutes once built
 	@$(TARGET)/debug/berth-sandbox demo
 
-sandbox: plane bins $(if $(findstring capi,$(WITH))$(findstring ipam,$(WITH)),capi) ## the same world kept running: make sandbox [DIR=d] [WITH=capi,ipam,hosts,ec2,cloudstack]
+sandbox: plane bins $(if $(findstring capi,$(WITH))$(findstring ipam,$(WITH)),capi) ## the same world kept running, or a part of it: make sandbox [DIR=d] [WITH=capi,hosts], WITH= for the server and Berth alone
 	@$(TARGET)/debug/berth-sandbox up --dir $(DIR) $(if $(WITH),--with $(WITH))
 
 test: ## everything CI checks, with the time of each step
