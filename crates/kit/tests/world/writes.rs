@@ -1,5 +1,7 @@
 //! What is written, and what is spared.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn writer(server: &Server) -> Writer {
@@ -187,5 +189,238 @@ async fn every_write_passes_a_fault_point_on_both_sides() {
         for side in ["before", "after"] {
             assert!(reached.contains(&format!("points.{point}.{side}")), "{point} {side} in {reached:?}");
         }
+    }
+}
+
+const OURS: &str = "berth.dev/ours";
+const NOTE: &str = "berth.dev/note";
+const THEIRS: &str = "x.io/theirs";
+
+/// A write of ours; those that end in `At` are refused when the object has moved on since it was looked at.
+#[derive(Clone, Copy, Debug)]
+enum Write {
+    Merge(u8),
+    MergeAt(u8),
+    Apply(u8),
+    Status(u8),
+    StatusAt(u8),
+    Finalize,
+    Release,
+    Delete,
+    DeleteAt,
+    Create(u8),
+}
+
+/// What somebody else does to the object.
+#[derive(Clone, Copy, Debug)]
+enum Theirs {
+    Spec(u8),
+    Status(u8),
+    Hold(bool),
+    Delete,
+    /// Another object of the same name.
+    Anew(u8),
+}
+
+/// What becomes of the request of a write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Luck {
+    Good,
+    NeverArrives,
+    AnswerLost,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Decided on what was there so many versions ago.
+    Write(Write, usize, Luck),
+    Theirs(Theirs),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (value, back) = (0u8..3, prop_oneof![3 => Just(0), 2 => 1usize..6]);
+    let write = prop_oneof![
+        value.clone().prop_map(Write::Merge),
+        value.clone().prop_map(Write::MergeAt),
+        value.clone().prop_map(Write::Apply),
+        value.clone().prop_map(Write::Status),
+        value.clone().prop_map(Write::StatusAt),
+        Just(Write::Finalize),
+        Just(Write::Release),
+        Just(Write::Delete),
+        Just(Write::DeleteAt),
+        value.clone().prop_map(Write::Create),
+    ];
+    let theirs = prop_oneof![
+        value.clone().prop_map(Theirs::Spec),
+        value.clone().prop_map(Theirs::Status),
+        any::<bool>().prop_map(Theirs::Hold),
+        Just(Theirs::Delete),
+        value.prop_map(Theirs::Anew),
+    ];
+    let luck = prop_oneof![6 => Just(Luck::Good), 1 => Just(Luck::NeverArrives), 2 => Just(Luck::AnswerLost)];
+    prop_oneof![3 => (write, back, luck).prop_map(|(w, b, l)| Step::Write(w, b, l)), 1 => theirs.prop_map(Step::Theirs)]
+}
+
+fn finalizers(object: &Value) -> Vec<String> {
+    serde_json::from_value(object["metadata"]["finalizers"].clone()).unwrap_or_default()
+}
+
+/// Everything of an object that is not ours to change.
+fn theirs(object: &Value) -> Value {
+    let but = |fields: &Value, ours: &str| -> BTreeMap<String, Value> {
+        let fields = fields.as_object().into_iter().flatten();
+        fields.filter(|(name, _)| *name != ours).map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let (meta, held) = (&object["metadata"], finalizers(object).into_iter().filter(|name| name != OURS));
+    json!({
+        "uid": meta["uid"], "labels": meta["labels"], "finalizers": held.collect::<Vec<_>>(),
+        "annotations": but(&meta["annotations"], NOTE),
+        "spec": but(&object["spec"], "applied"), "status": but(&object["status"], "phase"),
+    })
+}
+
+/// Sends a write that was decided on `seen`; `None` when nothing had to be written, or nothing is left.
+async fn send(writer: &Writer, write: Write, seen: &Value) -> Result<Option<Version>, kit::write::Error> {
+    let (target, at, held) = (target(seen), version(seen), finalizers(seen));
+    let note = |value: u8| json!({"metadata": {"annotations": {NOTE: value.to_string()}}});
+    let ours = |value: u8| {
+        json!({"apiVersion": "example.test/v1", "kind": "Widget",
+            "metadata": {"name": "a", "namespace": "default"}, "spec": {"applied": value}})
+    };
+    match write {
+        Write::Merge(value) => writer.merge(&target, note(value), None).await.map(Some),
+        Write::MergeAt(value) => writer.merge(&target, note(value), Some(&at)).await.map(Some),
+        Write::Apply(value) => writer.apply(&target, ours(value)).await.map(Some),
+        Write::Status(value) => writer.status(&target, &json!({"phase": value})).await.map(Some),
+        Write::StatusAt(value) => writer.status_at(&target, &json!({"phase": value}), &at).await.map(Some),
+        Write::Finalize => writer.add_finalizer(&target, &held, &at, OURS).await,
+        Write::Release => writer.remove_finalizer(&target, &held, OURS).await,
+        Write::Delete => writer.delete(&target, None).await.map(|()| None),
+        Write::DeleteAt => writer.delete(&target, Some(&at)).await.map(|()| None),
+        Write::Create(value) => {
+            let created = writer.create(&target.kind, Some("default"), &ours(value)).await?;
+            Ok(match created {
+                Created::New(version) => Some(version),
+                Created::Existing(_) => None,
+            })
+        }
+    }
+}
+
+/// Whether what a write was decided on still holds.
+fn holds(write: Write, seen: &Value, now: &Value) -> bool {
+    let (seen_at, at) = (version(seen), version(now));
+    match write {
+        Write::MergeAt(_) | Write::StatusAt(_) | Write::DeleteAt => seen_at == at,
+        // An empty list of finalizers cannot be named, so the version stands for it.
+        Write::Finalize if finalizers(seen).is_empty() => seen_at == at,
+        Write::Finalize | Write::Release => seen_at.uid == at.uid && finalizers(seen) == finalizers(now),
+        Write::Merge(_) | Write::Apply(_) | Write::Status(_) | Write::Delete => seen_at.uid == at.uid,
+        Write::Create(_) => false,
+    }
+}
+
+fn done_by_somebody_else(server: &Server, change: Theirs) {
+    let there = || server.get(WIDGETS, "default", "a");
+    let edit = |change: &dyn Fn(&mut Value)| {
+        if there().is_some() {
+            server.edit(WIDGETS, "default", "a", change).unwrap();
+        }
+    };
+    let hold = |object: &mut Value, hold: bool| {
+        let mut all = finalizers(object);
+        all.retain(|name| name != THEIRS);
+        // New ones are refused once the object is being deleted.
+        if hold && object["metadata"]["deletionTimestamp"].is_null() {
+            all.push(THEIRS.to_owned());
+        }
+        object["metadata"]["finalizers"] = json!(all);
+    };
+    match change {
+        Theirs::Spec(value) => edit(&|object| {
+            object["spec"]["size"] = json!(value);
+            object["metadata"]["annotations"]["x.io/note"] = json!(value.to_string());
+        }),
+        Theirs::Status(value) => edit(&|object| object["status"]["theirs"] = json!(value)),
+        Theirs::Hold(on) => edit(&|object| hold(object, on)),
+        Theirs::Delete => {
+            server.delete(WIDGETS, "default", "a");
+        }
+        Theirs::Anew(value) => {
+            edit(&|object| object["metadata"]["finalizers"] = json!([]));
+            server.delete(WIDGETS, "default", "a");
+            server.put(widget("a", i64::from(value))).unwrap();
+        }
+    }
+}
+
+/// Sends a write and checks what it did to the object; then sends it again, as after a restart.
+async fn wrote(server: &Server, writer: &Writer, write: Write, seen: &Value, luck: Luck) {
+    let there = || server.get(WIDGETS, "default", "a");
+    let before = there();
+    let fault = match luck {
+        Luck::Good => None,
+        Luck::NeverArrives => Some(Action::Refuse),
+        Luck::AnswerLost => Some(Action::DropAnswer),
+    };
+    if let Some(fault) = fault {
+        server.inject(Rule::any().client("writer"), fault);
+    }
+    let answer = send(writer, write, seen).await;
+    server.stop_faults();
+    let after = there();
+    match (&before, &after) {
+        (Some(before), Some(after)) => assert_eq!(theirs(before), theirs(after), "others are left alone"),
+        (Some(before), None) => {
+            let releases = matches!(write, Write::Release) && !before["metadata"]["deletionTimestamp"].is_null();
+            assert!(releases || matches!(write, Write::Delete | Write::DeleteAt), "it is gone");
+        }
+        (None, Some(_)) => assert!(matches!(write, Write::Create(_)), "it was made again"),
+        (None, None) => {}
+    }
+    if let Some(before) = before.as_ref().filter(|before| !holds(write, seen, before)) {
+        assert_eq!(Some(before), after.as_ref(), "the past was written over the present");
+        match &answer {
+            Ok(None) => {
+                assert!(matches!(write, Write::Finalize | Write::Release | Write::Create(_)), "nothing was sent")
+            }
+            Ok(Some(_)) => panic!("it says that it was written"),
+            Err(error) => assert!(luck != Luck::Good || error.class() == Class::Stale, "{error}"),
+        }
+    }
+    match &answer {
+        Ok(Some(made)) if after.is_some() => assert_eq!(after.as_ref().map(version).as_ref(), Some(made)),
+        Err(_) if luck != Luck::AnswerLost => assert_eq!(before, after, "it failed, and did something"),
+        _ => {}
+    }
+    if luck != Luck::NeverArrives {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let again = send(writer, write, seen).await;
+        assert_eq!(after, there(), "the same once more is no change: {again:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_history_lets_a_write_touch_what_is_not_ours_or_was_not_seen(steps in prop::collection::vec(step(), 1..30)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let server = with_widgets();
+            let writer = writer(&server);
+            let mut seen = vec![server.put(widget("a", 1)).unwrap()];
+            for step in steps {
+                match step {
+                    Step::Theirs(change) => done_by_somebody_else(&server, change),
+                    Step::Write(write, back, luck) => {
+                        let at = seen.len() - 1 - back.min(seen.len() - 1);
+                        wrote(&server, &writer, write, &seen[at], luck).await;
+                    }
+                }
+                seen.extend(server.get(WIDGETS, "default", "a").filter(|now| seen.last() != Some(now)));
+            }
+        });
     }
 }
