@@ -249,18 +249,24 @@ pub fn crash_sweep<S: Scenario>(scenario: &S) -> SweepReport {
     sweep.report
 }
 
-/// Restarts the process after each effect with its cache frozen at earlier revisions: the last five and the first.
+/// Of the first `seen` revisions those at which a cache is frozen: the last five and the first, because each costs a run and
+/// all of them grow with the square of the scenario.
+fn earlier(revisions: &[u64], seen: usize, all: bool) -> Vec<u64> {
+    let seen = revisions.iter().take(seen).copied().enumerate();
+    let recent = seen.len().saturating_sub(5);
+    seen.filter(|(i, _)| all || *i == 0 || *i >= recent).map(|(_, revision)| revision).collect()
+}
+
+/// Restarts the process after each effect with its cache frozen at earlier revisions: the last five and the first, or each
+/// of them with `BERTH_STALE=all`.
 pub fn stale_sweep<S: Scenario>(scenario: &S) -> SweepReport {
     let mut sweep = Sweep::begin("stale sweep", scenario);
     if sweep.sound() {
         let revisions = sweep.calm.revisions.clone();
+        let all = std::env::var_os("BERTH_STALE").is_some_and(|value| value == "all");
         for (i, _) in revisions.iter().enumerate().skip(1) {
             let number = i as u64;
-            let mut earlier: Vec<u64> = revisions.iter().take(i).rev().take(5).copied().collect();
-            earlier.extend(revisions.first());
-            earlier.sort_unstable();
-            earlier.dedup();
-            for revision in earlier {
+            for revision in earlier(&revisions, i, all) {
                 let point = format!("{}, then restarted with a cache of revision {revision}", sweep.described(number));
                 let plan = Plan { crash: Some((number, Moment::Answered)), freeze: Some(revision), ..Plan::default() };
                 sweep.point(point, &plan);
@@ -304,4 +310,19 @@ pub fn seeds<S: Scenario>(scenario: &S, range: Range<u64>) -> SweepReport {
         }
     }
     sweep.report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::earlier;
+
+    #[test]
+    fn a_stale_sweep_takes_the_last_five_revisions_and_the_first_unless_all_are_asked_for() {
+        let revisions: Vec<u64> = (10..20).collect();
+        assert_eq!(earlier(&revisions, 8, false), [10, 13, 14, 15, 16, 17]);
+        assert_eq!(earlier(&revisions, 6, false), [10, 11, 12, 13, 14, 15]);
+        assert_eq!(earlier(&revisions, 1, false), [10]);
+        assert_eq!(earlier(&revisions, 8, true), revisions[..8]);
+        assert!(earlier(&[], 3, true).is_empty());
+    }
 }
