@@ -12,4 +12,5 @@ mod leading;
 mod people;
 mod rights;
 mod running;
+mod storm;
 mod support;
