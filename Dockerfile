@@ -20,8 +20,8 @@ LABEL org.opencontainers.image.title="berth" \
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/berth /berth
 ENV MALLOC_ARENA_MAX=1
-# metrics, health, webhooks
-EXPOSE 8080 9440 9444
+# metrics, health, hooks, webhooks
+EXPOSE 8080 9440 9443 9444
 USER 65532:65532
 ENTRYPOINT ["/berth"]
 CMD ["run"]

@@ -1,4 +1,5 @@
-//! The rules of `deny.toml` hold without `cargo deny` being installed: bans, duplicates and licences.
+//! The rules of `deny.toml` hold without `cargo deny` being installed: bans, duplicates and licences. And what the image
+//! promises is what the program does.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,4 +130,36 @@ fn every_licence_is_allowed() {
     assert!(seen > 100, "only {seen} packages were looked at");
     assert!(!allowed("GPL-3.0-only", &allow) && !allowed("MIT AND GPL-3.0-only", &allow));
     assert!(allowed("(GPL-3.0-only OR MIT) AND ISC", &allow) && allowed("MIT/GPL-3.0-only", &allow));
+}
+
+/// The port that a flag of `berth run` has by default.
+fn port(help: &str, flag: &str) -> String {
+    let after = help.split_once(&format!("--{flag} ")).unwrap_or_else(|| panic!("no flag --{flag}")).1;
+    let default = after.split_once("[default: ").and_then(|(_, rest)| rest.split_once(']')).unwrap().0;
+    default.rsplit(':').next().unwrap().to_owned()
+}
+
+#[test]
+fn the_image_has_the_ports_of_the_flags_a_numeric_user_and_bases_with_a_tag() {
+    let dockerfile = std::fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let said = |word: &str| -> Vec<&str> { dockerfile.lines().filter_map(|line| line.strip_prefix(word)).collect() };
+
+    let help = Command::new(env!("CARGO_BIN_EXE_berth")).args(["run", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let flags = ["metrics-bind-address", "health-addr", "runtime-extension-port", "webhook-port"];
+    let ports: Vec<String> = flags.iter().map(|flag| port(&help, flag)).collect();
+    assert_eq!(said("EXPOSE "), [ports.join(" ")]);
+
+    // A cluster that lets nobody run as root cannot tell who a name is.
+    let [user] = said("USER ")[..] else { panic!("not one USER") };
+    let (user, group) = user.split_once(':').unwrap();
+    assert!([user, group].iter().all(|id| id.parse::<u32>().is_ok_and(|id| id > 0)), "{user}:{group}");
+
+    let bases = said("FROM ");
+    assert_eq!(bases.last(), Some(&"scratch"));
+    for base in bases.iter().filter(|base| **base != "scratch") {
+        let image = base.split_whitespace().next().unwrap();
+        let tag = image.rsplit('/').next().and_then(|name| name.split_once(':')).map(|(_, tag)| tag);
+        assert!(tag.is_some_and(|tag| tag != "latest" && tag.starts_with(|c: char| c.is_ascii_digit())), "{base}");
+    }
 }
