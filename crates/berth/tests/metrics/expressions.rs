@@ -7,11 +7,12 @@ use crate::source::{Kind, Labels, exported, told, word};
 /// Labels that Prometheus gives every series of a target.
 const TARGET: [&str; 2] = ["job", "instance"];
 /// The functions, operators and keywords that expressions use.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 15] = [
     "sum",
     "max",
     "min",
     "count",
+    "absent",
     "rate",
     "increase",
     "histogram_quantile",
