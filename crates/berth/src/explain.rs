@@ -31,7 +31,7 @@ use crate::leaks::AwsOptions;
 use crate::look::{Reader, Which, look};
 use crate::machines::ModeOptions;
 use crate::rows::{Cells, RowOptions, WatchOptions, shown};
-use crate::screen::{self, Screen};
+use crate::screen::{self, Screen, tally};
 use crate::vip::JudgeOptions;
 
 /// The version of every document.
@@ -308,7 +308,25 @@ pub fn vip_rows(told: &Explanation) -> Vec<Vip> {
     let row = |role: Option<&str>, level, reason, message: &str| Vip {
         namespace: told.object.namespace.clone().unwrap_or_default(),
         cluster: told.object.name.clone(),
+/// The sorts that addresses are counted by.
+const THERE: &str = "there";
+const WAITED_FOR: &str = "waited for";
+const PROBLEM: &str = "with a problem";
+const NOT_WANTED: &str = "not wanted";
+const NOT_SEEN: &str = "not seen";
+
         role: role.map(str::to_owned),
+    /// What it counts as. One that a user chose is there, whatever else its cluster waits for.
+    fn sort(&self) -> &'static str {
+        match self.level {
+            Level::Problem => PROBLEM,
+            _ if self.address.is_some() => THERE,
+            Level::Ok | Level::Waiting => WAITED_FOR,
+            Level::Aside => NOT_WANTED,
+            Level::Unknown => NOT_SEEN,
+        }
+    }
+
         level,
         address: None,
         pool: None,
@@ -352,7 +370,10 @@ fn vips_screen(screen: Screen, items: &[Vip]) -> String {
         [cluster, cell(role), cell(address), cell(pool), vip.state().to_owned()]
     };
     let rows: Vec<[String; 5]> = items.iter().map(row).collect();
-    screen::table(screen, ["CLUSTER", "ROLE", "ADDRESS", "POOL", "STATE"], &rows)
+    let count = |sort: &str| items.iter().filter(|vip| vip.sort() == sort).count();
+    let counts = [THERE, WAITED_FOR, PROBLEM, NOT_WANTED, NOT_SEEN].map(|sort| (count(sort), sort));
+    let tally = screen::text(screen, &tally(rows.len(), "address", &counts));
+    format!("{}\n{tally}", screen::table(screen, ["CLUSTER", "ROLE", "ADDRESS", "POOL", "STATE"], &rows))
 }
 
 /// A client with the rights of whoever asks.

@@ -36,7 +36,7 @@ use crate::cli::{PlacesOptions, WatchFilter};
 use crate::explain::{AboutOptions, connect, rendered};
 use crate::look::{Read, Reader};
 use crate::rows::{Cells, RowOptions, shown};
-use crate::screen::{self, Screen};
+use crate::screen::{self, Screen, tally};
 use crate::{Usage, near};
 
 /// How the operator runs, where that changes what it thinks of groups. The flags are those of `berth run`.
@@ -242,7 +242,16 @@ fn rows_screen(screen: Screen, items: &[Row]) -> String {
         ]
     };
     let rows: Vec<[String; 8]> = items.iter().map(row).collect();
-    screen::table(screen, ["GROUP", "NAMESPACE", "TYPE", "REGION", "CPU", "MEMORY", "GPUS", "STATE"], &rows)
+    let heading = ["GROUP", "NAMESPACE", "TYPE", "REGION", "CPU", "MEMORY", "GPUS", "STATE"];
+    let count = |level: Level| items.iter().filter(|row| row.level == level).count();
+    let counts = [
+        (count(Level::Ok), "annotated"),
+        (count(Level::Waiting), "not annotated"),
+        (count(Level::Problem), "with a problem"),
+        (count(Level::Aside), "left alone"),
+    ];
+    let tally = screen::text(screen, &tally(rows.len(), "group", &counts));
+    format!("{}\n{tally}", screen::table(screen, heading, &rows))
 }
 
 async fn see(reader: &Reader<'_>, options: &GroupOptions) -> anyhow::Result<Sight> {

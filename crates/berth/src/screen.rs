@@ -88,7 +88,13 @@ pub fn cell(value: Option<&str>) -> String {
 /// `12 hosts: 5 free, 7 used`.
 pub fn tally(all: usize, what: &str, counts: &[(usize, &str)]) -> String {
     let parts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, sort)| format!("{count} {sort}"));
-    let plural = if all == 1 { "" } else { "s" };
+    let plural = if all == 1 {
+        ""
+    } else if what.ends_with('s') {
+        "es"
+    } else {
+        "s"
+    };
     format!("{all} {what}{plural}: {}", parts.collect::<Vec<_>>().join(", "))
 }
 
