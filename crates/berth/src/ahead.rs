@@ -1,12 +1,11 @@
 //! `berth plan` for what others write and Berth fulfils: which host a claim of a file would get, which address a cluster.
 //!
 //! The objects of the files are laid beside what the server has, and told as `berth explain` would. Nothing is written, and
-//! what is promised to others is not promised twice.
-
-use std::path::PathBuf;
+//! what is promised to others is not promised twice. What stands in the same files of clusters on CloudStack is told with it.
 
 use ::claims::explain::{Sight as Hosts, explain as explain_claim};
 use ::claims::yard::Settings;
+use ::clusters::plan::Plan;
 use ::vip::config::Config;
 use ::vip::explain::{Sight as Addresses, explain as explain_cluster};
 use anyhow::Context as _;
@@ -17,48 +16,41 @@ use k8s_openapi::jiff::Timestamp;
 use kit::clock::Clock;
 use kit::explain::Explanation;
 use kube::Client;
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::Usage;
-use crate::cli::{ClusterOptions, Output};
-use crate::explain::print;
+use crate::cli::ClusterOptions;
+use crate::explain::{Explanations, explanations_screen, print};
 use crate::look::{self, Hardware, Reader, Which};
-use crate::plan::{self, PlanOptions};
-use crate::screen;
+use crate::plan::{self, PlanOptions, Plans};
+use crate::screen::Screen;
+use crate::{Code, FAILED, Usage};
 
 /// What is foretold of the files.
 #[derive(Debug, Default, PartialEq)]
 struct Wishes {
     claims: Vec<Value>,
     clusters: Vec<Value>,
-    /// Whether the files hold clusters on CloudStack too, which are planned otherwise.
+    /// Whether the files hold something of clusters on CloudStack too, which are planned otherwise.
     anywhere: bool,
-}
-
-#[derive(Serialize)]
-struct Told<'a> {
-    items: &'a [Explanation],
 }
 
 impl Wishes {
     /// The claims and clusters among the objects of these files.
     ///
     /// # Errors
-    /// When a file cannot be read.
-    fn read(files: &[PathBuf], text: impl Fn(&PathBuf) -> std::io::Result<String>) -> Result<Self, Usage> {
+    /// When a file is not YAML.
+    fn read(files: &[(String, String)]) -> Result<Self, Usage> {
         let mut wishes = Self::default();
-        for file in files {
-            let wrong = |why: String| Usage(format!("{}: {why}", file.display()));
-            let text = text(file).map_err(|error| wrong(error.to_string()))?;
-            let objects: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| wrong(error.to_string()))?;
+        for (file, text) in files {
+            let wrong = |error| Usage(format!("{file}: {error}"));
+            let objects: Vec<Value> = serde_saphyr::from_multiple(text).map_err(wrong)?;
             for object in objects {
                 let part = |name: &str| object.get(name).and_then(Value::as_str);
                 let of = |group: &str| part("apiVersion").is_some_and(|version| version.starts_with(group));
                 match part("kind") {
                     Some("HostClaim") if of("metal3.io/") => wishes.claims.push(object),
                     Some("Cluster") if of("cluster.x-k8s.io/") => wishes.clusters.push(object),
-                    Some("Cluster") if of(api::names::clusters::GROUP) => wishes.anywhere = true,
+                    Some(_) if of(api::names::clusters::GROUP) => wishes.anywhere = true,
                     _ => {}
                 }
             }
@@ -74,25 +66,35 @@ impl Wishes {
 
 /// Plans the files: claims and clusters of Cluster API against the server, clusters on CloudStack as they always were.
 pub fn plan(options: &PlanOptions) -> anyhow::Result<()> {
-    // Standard input can be read once, and is left to clusters on CloudStack.
-    let files: Vec<PathBuf> = options.file.iter().filter(|file| file.as_os_str() != "-").cloned().collect();
-    let wishes = if options.live { Wishes::read(&files, |file| plan::read(file))? } else { Wishes::default() };
-    if !wishes.is_empty() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.context("starting the runtime")?.block_on(tell(&options.cluster, options.output.output, &wishes))?;
-        if !wishes.anywhere {
-            return Ok(());
+    let files = plan::texts(&options.file)?;
+    let wishes = if options.live { Wishes::read(&files)? } else { Wishes::default() };
+    let told = if wishes.is_empty() { Vec::new() } else { tell(&options.cluster, &wishes)? };
+    // Whoever asks about claims alone needs no right to what CloudStack's clusters are made of.
+    let plans = if wishes.is_empty() || wishes.anywhere { plan::plans(options, &files)? } else { Vec::new() };
+    let output = options.output.output;
+    if plans.is_empty() {
+        if wishes.is_empty() {
+            return Err(plan::nothing(options.live).into());
         }
+        return print(output, "ExplanationList", &Explanations { items: &told }, |s| explanations_screen(s, &told));
     }
-    plan::plan_files(options)
+    print(output, "PlanList", &Plans { items: &plans, explanations: &told }, |screen| {
+        both_screen(screen, &told, &plans)
+    })?;
+    if plans.iter().any(|plan| !plan.faults.is_empty()) { Err(Code(FAILED).into()) } else { Ok(()) }
 }
 
-/// Reads the server and prints what would become of the files.
-async fn tell(cluster: &ClusterOptions, output: Output, wishes: &Wishes) -> anyhow::Result<()> {
-    let client = crate::connect(cluster, concat!("berth-plan/", env!("CARGO_PKG_VERSION"))).await?;
-    let told = Box::pin(ahead(&client, wishes, Clock::system().now())).await?;
-    print(output, "ExplanationList", &Told { items: &told }, |screen| {
-        told.iter().map(|told| screen::explanation(screen, told)).collect::<Vec<_>>().join("\n")
+fn both_screen(screen: Screen, told: &[Explanation], plans: &[Plan]) -> String {
+    let parts = [explanations_screen(screen, told), plan::plans_screen(screen, plans)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// Reads the server and says what would become of the claims and clusters.
+fn tell(cluster: &ClusterOptions, wishes: &Wishes) -> anyhow::Result<Vec<Explanation>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(async {
+        let client = crate::connect(cluster, concat!("berth-plan/", env!("CARGO_PKG_VERSION"))).await?;
+        Box::pin(ahead(&client, wishes, Clock::system().now())).await
     })
 }
 
@@ -140,12 +142,13 @@ fn born<K: serde::de::DeserializeOwned>(client: &Client, object: &Value, now: Ti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser as _;
     use sim::server::{Kind, Server};
 
     const NOW: &str = "2026-01-02T03:04:05Z";
 
     fn wishes(text: &str) -> Wishes {
-        Wishes::read(&[PathBuf::from("x.yaml")], |_| Ok(text.to_owned())).unwrap()
+        Wishes::read(&[("x.yaml".to_owned(), text.to_owned())]).unwrap()
     }
 
     fn server() -> Server {
@@ -206,10 +209,24 @@ mod tests {
 
     #[test]
     fn other_objects_are_passed_over_and_a_file_that_is_none_is_named() {
-        let text =
-            "apiVersion: v1\nkind: Secret\n---\napiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\n";
-        assert!(wishes(text).is_empty());
-        let wrong = Wishes::read(&[PathBuf::from("x.yaml")], |_| Ok("a: [".to_owned()));
+        let text = "apiVersion: v1\nkind: Secret\n";
+        assert_eq!(wishes(text), Wishes::default());
+        for kind in ["Cluster", "CloudStackMachineConfig"] {
+            let found = wishes(&format!("{text}---\napiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: {kind}\n"));
+            assert!(found.is_empty() && found.anywhere, "{kind}: {found:?}");
+        }
+        let wrong = Wishes::read(&[("x.yaml".to_owned(), "a: [".to_owned())]);
         assert!(wrong.is_err_and(|Usage(why)| why.starts_with("x.yaml: ")));
+    }
+
+    #[test]
+    fn whoever_forgets_to_ask_the_server_is_told_how() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "apiVersion: metal3.io/v1alpha1\nkind: HostClaim\nmetadata: {name: web}\n")
+            .unwrap();
+        let cli = crate::cli::Cli::parse_from(["berth", "plan", "-f", file.path().to_str().unwrap()]);
+        let crate::cli::Command::Plan(options) = cli.command else { panic!("another command") };
+        let refused = plan(&options).unwrap_err().to_string();
+        assert!(refused.contains("HostClaims and Clusters of Cluster API are planned with --live"), "{refused}");
     }
 }

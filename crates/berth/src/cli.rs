@@ -1,6 +1,5 @@
 //! The command line: one flat set of flags, grouped by what they are about.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,12 +8,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kit::client::Access;
 use kube::Client;
+use serde::Serialize;
 
 use crate::bundle::BundleOptions;
 use crate::capacity::CapacityOptions;
 use crate::claims::ClaimsOptions;
 use crate::clusters::ClustersOptions;
-use crate::explain::{AboutOptions, ExplainOptions, HostsListOptions, ListOptions, VipsOptions};
+use crate::explain::{AboutOptions, ExplainOptions, HostsListOptions, ListOptions, VipsOptions, print};
 use crate::groups::CapacityListOptions;
 use crate::hosts::HostsOptions;
 use crate::leaks::LeaksOptions;
@@ -402,19 +402,19 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     millis.map(Duration::from_millis).ok_or_else(form)
 }
 
+/// What this program is.
+#[derive(Serialize)]
+struct Version<'a> {
+    version: &'a str,
+    rooms: &'a [&'a str],
+}
+
 /// Prints the version.
 pub fn version(options: &OutputOptions) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let rooms: Vec<&str> = crate::rooms::BUILT.iter().map(|room| room.name).collect();
-    let mut out = std::io::stdout().lock();
-    match options.output {
-        Output::Text => writeln!(out, "berth {version} (rooms: {})", rooms.join(", "))?,
-        Output::Json => {
-            let value = serde_json::json!({"apiVersion": "cli.berth.dev/v1", "kind": "Version", "version": version, "rooms": rooms});
-            writeln!(out, "{value:#}")?;
-        }
-    }
-    Ok(())
+    let text = |_| format!("berth {version} (rooms: {})", rooms.join(", "));
+    print(options.output, "Version", &Version { version, rooms: &rooms }, text)
 }
 
 #[cfg(test)]

@@ -7,14 +7,13 @@ mod hosts;
 mod machines;
 mod vip;
 
-use std::io::Write;
-
 use kit::class::chain;
 use kube::Client;
 use serde::Serialize;
 
 use crate::Code;
-use crate::cli::{DoctorOptions, Output};
+use crate::cli::DoctorOptions;
+use crate::explain::print;
 use crate::look::{Shown, every};
 use crate::screen::{self, Screen};
 
@@ -66,6 +65,14 @@ impl Check {
     }
 }
 
+/// Everything that was looked at.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// The worst of the levels.
+    result: Level,
+    checks: &'a [Check],
+}
+
 /// Every object of a kind; `None` when the server does not know the kind.
 async fn list<K: Shown>(client: &Client, name: &'static str) -> Result<Option<Vec<K>>, Check> {
     every(client).await.map_err(|error| {
@@ -103,18 +110,7 @@ pub async fn doctor(options: DoctorOptions) -> anyhow::Result<()> {
         checks.extend(Box::pin(aws::rights(&client, &options.namespace, &reach)).await);
     }
     let worst = checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok);
-    let mut out = std::io::stdout();
-    match options.output.output {
-        Output::Json => {
-            let document = serde_json::json!({
-                "apiVersion": "cli.berth.dev/v1", "kind": "Doctor", "result": worst, "checks": checks,
-            });
-            writeln!(out, "{document:#}")?;
-        }
-        Output::Text => {
-            out.write_all(text(Screen::standard_output(), &checks).as_bytes())?;
-        }
-    }
+    print(options.output.output, "Doctor", &Report { result: worst, checks: &checks }, |screen| text(screen, &checks))?;
     match worst {
         Level::Ok => Ok(()),
         Level::Warning => Err(Code(1).into()),

@@ -179,6 +179,18 @@ pub async fn about(options: ExplainOptions) -> anyhow::Result<()> {
     shown(options.about.watch, async || Box::pin(explained(&client, &options)).await).await
 }
 
+/// What is told of several objects.
+#[derive(Serialize)]
+pub struct Explanations<'a> {
+    /// One for each.
+    pub items: &'a [Explanation],
+}
+
+/// What people read of several objects.
+pub fn explanations_screen(screen: Screen, told: &[Explanation]) -> String {
+    told.iter().map(|told| screen::explanation(screen, told)).collect::<Vec<_>>().join("\n")
+}
+
 async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<String> {
     let ExplainOptions { about: options, capacity, operator_namespace: home } = options;
     let show = |told: &Explanation| {
@@ -296,18 +308,6 @@ impl Cells for Vip {
     }
 }
 
-impl Vip {
-    /// A word or two; `explain` has the sentence.
-    fn state(&self) -> &'static str {
-        self.reason.unwrap_or(if self.level == Level::Aside { "left alone" } else { "unknown" })
-    }
-}
-
-/// The rows of one cluster: one for each address it wants, or one that says why it wants none.
-pub fn vip_rows(told: &Explanation) -> Vec<Vip> {
-    let row = |role: Option<&str>, level, reason, message: &str| Vip {
-        namespace: told.object.namespace.clone().unwrap_or_default(),
-        cluster: told.object.name.clone(),
 /// The sorts that addresses are counted by.
 const THERE: &str = "there";
 const WAITED_FOR: &str = "waited for";
@@ -315,7 +315,7 @@ const PROBLEM: &str = "with a problem";
 const NOT_WANTED: &str = "not wanted";
 const NOT_SEEN: &str = "not seen";
 
-        role: role.map(str::to_owned),
+impl Vip {
     /// What it counts as. One that a user chose is there, whatever else its cluster waits for.
     fn sort(&self) -> &'static str {
         match self.level {
@@ -327,6 +327,18 @@ const NOT_SEEN: &str = "not seen";
         }
     }
 
+    /// A word or two; `explain` has the sentence.
+    fn state(&self) -> &'static str {
+        self.reason.unwrap_or(if self.level == Level::Aside { "left alone" } else { "unknown" })
+    }
+}
+
+/// The rows of one cluster: one for each address it wants, or one that says why it wants none.
+pub fn vip_rows(told: &Explanation) -> Vec<Vip> {
+    let row = |role: Option<&str>, level, reason, message: &str| Vip {
+        namespace: told.object.namespace.clone().unwrap_or_default(),
+        cluster: told.object.name.clone(),
+        role: role.map(str::to_owned),
         level,
         address: None,
         pool: None,

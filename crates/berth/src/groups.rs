@@ -33,7 +33,7 @@ use serde::Serialize;
 
 use crate::capacity::{Judgement, ambient_source, claim_rules, environment, gates};
 use crate::cli::{PlacesOptions, WatchFilter};
-use crate::explain::{AboutOptions, connect, rendered};
+use crate::explain::{AboutOptions, Explanations, connect, explanations_screen, rendered};
 use crate::look::{Read, Reader};
 use crate::rows::{Cells, RowOptions, shown};
 use crate::screen::{self, Screen, tally};
@@ -97,17 +97,20 @@ pub async fn about(
     if !options.lookup && found.iter().any(|key| on_ec2(sight.wish(key, &config))) {
         recall(client, home, &mut sight, &clock).await?;
     }
-    let mut all = String::new();
+    let mut all = Vec::new();
     for key in found {
         let looked = match sight.wish(key, &config).filter(|_| options.lookup) {
             Some(wish) => look_up(&wish, &clock).await,
             None => None,
         };
-        let told = explain(&sight, key, &config, looked, clock.now());
-        let Some(told) = told else { continue };
-        all += &rendered(about.output.output, "Explanation", &told, |screen| screen::explanation(screen, &told))?;
+        all.extend(explain(&sight, key, &config, looked, clock.now()));
     }
-    Ok(all)
+    let output = about.output.output;
+    match all.as_slice() {
+        [told] => rendered(output, "Explanation", told, |screen| screen::explanation(screen, told)),
+        // MachineSets of two groups may have one name.
+        told => rendered(output, "ExplanationList", &Explanations { items: told }, |s| explanations_screen(s, told)),
+    }
 }
 
 /// Lists groups of machines.

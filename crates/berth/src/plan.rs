@@ -12,13 +12,13 @@ use ::clusters::render::Settings;
 use ::clusters::version::Newest;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use kit::explain::Explanation;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::Usage;
 use crate::cli::{ClusterOptions, OutputOptions};
-use crate::explain::print;
 use crate::screen::{self, Screen};
-use crate::{Code, FAILED, Usage};
 
 /// Files larger than this are not read.
 const FILE_LIMIT: u64 = 8 << 20;
@@ -74,10 +74,10 @@ pub fn newest(text: &str) -> Result<Newest, String> {
     text.parse().map_err(|_| format!("`{text}` is neither auto nor a version such as 1.31"))
 }
 
-/// Plans the clusters of the files.
-pub fn plan_files(options: &PlanOptions) -> anyhow::Result<()> {
-    let new = documents(&options.file)?;
-    let old = (!options.old.is_empty()).then(|| documents(&options.old)).transpose()?;
+/// The plans of the clusters on CloudStack that the files are about; none when they are about no such cluster.
+pub fn plans(options: &PlanOptions, files: &[(String, String)]) -> anyhow::Result<Vec<Plan>> {
+    let new = documents(files)?;
+    let old = (!options.old.is_empty()).then(|| documents(&texts(&options.old)?)).transpose()?;
     let terms = Terms {
         newest: options.cloudstack_max_kubernetes_version.limit(None),
         extra_args: options.enable_api_server_extra_args,
@@ -87,18 +87,23 @@ pub fn plan_files(options: &PlanOptions) -> anyhow::Result<()> {
         core_registry: options.core_registry.clone(),
         system_namespace: options.system_namespace.clone(),
     };
-    let plans = if options.live {
+    Ok(if options.live {
         plan_running(&new, &running(options)?, &terms, &settings)
     } else {
         plan(&new, old.as_ref(), &terms, &settings)
-    };
-    if plans.is_empty() {
-        let what = "workload Cluster of the group anywhere.eks.amazonaws.com";
-        let refers = if options.live { ", and none on the server refers to what they hold" } else { "" };
-        return Err(Usage(format!("--file: the files hold no {what}{refers}")).into());
-    }
-    print(options.output.output, "PlanList", &Plans { items: &plans }, |screen| plans_screen(screen, &plans))?;
-    if plans.iter().any(|plan| !plan.faults.is_empty()) { Err(Code(FAILED).into()) } else { Ok(()) }
+    })
+}
+
+/// What is said of files that nothing can be told of.
+pub fn nothing(live: bool) -> Usage {
+    let what = format!("the files hold no workload Cluster of the group {}", api::names::clusters::GROUP);
+    Usage(if live {
+        format!(
+            "--file: {what}, no HostClaim and no Cluster of Cluster API, and none on the server refers to what they hold"
+        )
+    } else {
+        format!("--file: {what}; HostClaims and Clusters of Cluster API are planned with --live")
+    })
 }
 
 /// What the server holds; files alone need none, and no runtime.
@@ -111,18 +116,31 @@ fn running(options: &PlanOptions) -> anyhow::Result<Server> {
     })
 }
 
+/// What is told of clusters on CloudStack, and with it of what else the files hold.
 #[derive(Serialize)]
-struct Plans<'p> {
-    items: &'p [Plan],
+pub struct Plans<'p> {
+    /// The plans.
+    pub items: &'p [Plan],
+    /// What would become of claims and clusters of Cluster API in the same files.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub explanations: &'p [Explanation],
 }
 
-fn documents(files: &[PathBuf]) -> Result<Documents, Usage> {
+fn documents(files: &[(String, String)]) -> Result<Documents, Usage> {
     let mut all = Documents::default();
-    for file in files {
-        let text = read(file).map_err(|error| Usage(format!("{}: {error}", file.display())))?;
-        all.read(&text).map_err(|error| Usage(format!("{}: {error}", file.display())))?;
+    for (file, text) in files {
+        all.read(text).map_err(|error| Usage(format!("{file}: {error}")))?;
     }
     Ok(all)
+}
+
+/// The names and texts of files, each of which is read once: standard input cannot be read again.
+pub fn texts(files: &[PathBuf]) -> Result<Vec<(String, String)>, Usage> {
+    let named = |file: &PathBuf| {
+        let (name, text) = (file.display().to_string(), read(file));
+        text.map(|text| (name.clone(), text)).map_err(|error| Usage(format!("{name}: {error}")))
+    };
+    files.iter().map(named).collect()
 }
 
 /// The text of a file, or of standard input for `-`.
@@ -137,7 +155,8 @@ pub fn read(file: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-fn plans_screen(screen: Screen, plans: &[Plan]) -> String {
+/// What people read of plans.
+pub fn plans_screen(screen: Screen, plans: &[Plan]) -> String {
     plans.iter().map(|plan| plan_screen(screen, plan)).collect::<Vec<_>>().join("\n")
 }
 
@@ -328,6 +347,6 @@ spec:
     fn the_document_for_programs() {
         let old = files("1.31", "large", 2, "172.16.0.5");
         let plans = plan(&files("1.31", "huge", 3, "172.16.0.5"), Some(&old), &Terms::default(), &Settings::default());
-        insta::assert_snapshot!(serde_json::to_string_pretty(&Plans { items: &plans }).unwrap());
+        insta::assert_snapshot!(serde_json::to_string_pretty(&Plans { items: &plans, explanations: &[] }).unwrap());
     }
 }

@@ -5,6 +5,7 @@
 
 mod book;
 mod commands;
+mod kinds;
 mod pages;
 mod served;
 #[path = "../shared/mod.rs"]
