@@ -20,6 +20,7 @@ use super::schema;
     plural = "awsmachinetemplates",
     shortname = "awsmt",
     category = "cluster-api",
+    category = "berth",
     namespaced,
     status = "AWSMachineTemplateStatus",
     derive = "PartialEq",

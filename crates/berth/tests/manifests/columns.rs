@@ -121,11 +121,16 @@ fn names<'v>(columns: &[&'v Value]) -> Vec<&'v str> {
     columns.iter().map(|column| text(column, "/name")).collect()
 }
 
+/// The definitions as they are installed.
+fn definitions() -> Vec<Value> {
+    let objects = super::documents("deploy/berth.yaml");
+    of_kind(&objects, "CustomResourceDefinition").into_iter().cloned().collect()
+}
+
 /// Calls `check` with the name of every version of every kind, its kind, and its definition as it is installed.
 fn versions(mut check: impl FnMut(&str, &str, &Value)) {
-    let objects = super::documents("deploy/berth.yaml");
     let mut seen = 0;
-    for crd in of_kind(&objects, "CustomResourceDefinition") {
+    for crd in &definitions() {
         let kind = text(crd, "/spec/names/kind");
         for version in crd["spec"]["versions"].as_array().unwrap() {
             check(&format!("{kind} {}", text(version, "/name")), kind, version);
@@ -172,4 +177,15 @@ fn kubectl_get_says_of_every_kind_with_conditions_whether_it_is_fine_and_if_not_
         assert!(more.iter().any(|column| ["Message", "Failure"].contains(column)), "{name}: {more:?}");
     });
     assert!(asked >= 12, "only {asked} kinds have conditions");
+}
+
+#[test]
+fn kubectl_get_berth_shows_every_kind() {
+    let definitions = definitions();
+    assert!(definitions.len() > 20, "only {} kinds", definitions.len());
+    for crd in &definitions {
+        let categories = crd["spec"]["names"]["categories"].as_array();
+        let ours = categories.is_some_and(|all| all.contains(&"berth".into()));
+        assert!(ours, "{} is not in the category berth", text(crd, "/metadata/name"));
+    }
 }

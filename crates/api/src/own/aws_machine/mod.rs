@@ -35,6 +35,7 @@ pub use status::{AWSMachineStatus, DedicatedHost, MachineInitialization, OwnedHo
     plural = "awsmachines",
     shortname = "awsm",
     category = "cluster-api",
+    category = "berth",
     namespaced,
     status = "AWSMachineStatus",
     derive = "PartialEq",

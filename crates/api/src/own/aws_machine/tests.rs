@@ -235,7 +235,7 @@ fn the_definitions_carry_the_labels_of_both_contracts_and_the_columns_of_the_pro
     assert_eq!(names, [format!("awsmachines.{group}"), format!("awsmachinetemplates.{group}")]);
     for (crd, short) in all.iter().zip(["awsm", "awsmt"]) {
         assert_eq!(crd.spec.names.short_names.as_deref(), Some([short.to_owned()].as_slice()));
-        assert_eq!(crd.spec.names.categories.as_deref(), Some(["cluster-api".to_owned()].as_slice()));
+        assert_eq!(crd.spec.names.categories.clone().unwrap(), ["cluster-api", "berth"]);
         assert_eq!((crd.spec.scope.as_str(), crd.spec.versions[0].name.as_str()), ("Namespaced", "v1beta2"));
         let labels = crd.metadata.labels.clone().unwrap();
         for (label, value) in [
