@@ -3,15 +3,18 @@
 //! A wish is compared with the host as it is, so a host that looks right costs nothing, and the same wish can be
 //! weighed first against the index and then against the object as it was read a moment before writing.
 
+mod change;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::claims as names;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::facts::{Consumer, HostFacts, Image, SecretRef};
 use crate::names::{avoid_annotation, hex, short};
 use crate::parts::Part;
+use change::Change;
 
 /// The group of Clusters.
 pub const CLUSTER_GROUP: &str = "cluster.x-k8s.io";
@@ -487,11 +490,6 @@ pub fn held_name(uid: &str, key: &str) -> String {
     if name.len() <= 63 { whole } else { format!("{}{}", held_prefix(uid), hex(key, 32)) }
 }
 
-/// Whether two ways of cleaning are the same: where nothing is said, the server says `metadata`.
-fn cleans_alike(one: Option<&str>, other: Option<&str>) -> bool {
-    one.unwrap_or("metadata") == other.unwrap_or("metadata")
-}
-
 fn reference(consumer: &Consumer) -> Value {
     let version = match &*consumer.group {
         "" => "v1".to_owned(),
@@ -507,93 +505,6 @@ fn reference(consumer: &Consumer) -> Value {
         "name": consumer.name,
         "uid": named(&consumer.uid),
     })
-}
-
-/// A merge patch in the making.
-#[derive(Default)]
-struct Change {
-    spec: Map<String, Value>,
-    labels: Map<String, Value>,
-    annotations: Map<String, Value>,
-}
-
-impl Change {
-    fn spec(&mut self, field: &str, value: Value) {
-        self.spec.insert(field.to_owned(), value);
-    }
-
-    fn label(&mut self, key: &str, value: Option<String>) {
-        self.labels.insert(key.to_owned(), json!(value));
-    }
-
-    fn annotate(&mut self, key: &str, value: Option<String>) {
-        self.annotations.insert(key.to_owned(), json!(value));
-    }
-
-    /// Keeps the owner's choices on record, unless they are.
-    fn record(&mut self, host: &HostFacts, defaults: &Defaults, new: bool) {
-        let text = defaults.text();
-        let there = host.annotation(names::INFRA_DEFAULTS_ANNOTATION);
-        let differs = || there.and_then(|there| serde_json::from_str(there).ok()).as_ref() != Some(defaults);
-        if new || there.is_none() || differs() {
-            self.annotate(names::INFRA_DEFAULTS_ANNOTATION, text);
-        }
-    }
-
-    /// Sets how disks are cleaned; but not that they are not while something is being taken off on the record that they are.
-    fn cleaning(&mut self, host: &HostFacts, cleaning: Option<&str>) {
-        let spoils = cleaning == Some("disabled") && is_going(host);
-        if !cleans_alike(host.cleaning.as_deref(), cleaning) && !spoils {
-            self.spec("automatedCleaningMode", json!(cleaning));
-        }
-    }
-
-    fn drop_annotations<const N: usize>(&mut self, host: &HostFacts, keys: [&str; N]) {
-        for key in keys {
-            if host.annotation(key).is_some() {
-                self.annotate(key, None);
-            }
-        }
-    }
-
-    fn drop_mark(&mut self, host: &HostFacts, key: &str, ours: &str) {
-        if host.annotation(key) == Some(ours) {
-            self.annotate(key, None);
-        }
-    }
-
-    fn clear_payload(&mut self, host: &HostFacts) {
-        if host.image.is_some() {
-            self.spec("image", Value::Null);
-        }
-        if host.custom_deploy.is_some() {
-            self.spec("customDeploy", Value::Null);
-        }
-    }
-
-    fn refer(&mut self, host: &HostFacts, part: Part, at: Option<&SecretRef>) {
-        if host.data(part) != at {
-            let whole = at.map(|at| json!({"name": at.name, "namespace": at.namespace}));
-            self.spec(part.field(), json!(whole));
-        }
-    }
-
-    fn body(self) -> Option<Value> {
-        let mut body = Map::new();
-        let mut metadata = Map::new();
-        for (field, keys) in [("labels", self.labels), ("annotations", self.annotations)] {
-            if !keys.is_empty() {
-                metadata.insert(field.to_owned(), Value::Object(keys));
-            }
-        }
-        if !metadata.is_empty() {
-            body.insert("metadata".to_owned(), Value::Object(metadata));
-        }
-        if !self.spec.is_empty() {
-            body.insert("spec".to_owned(), Value::Object(self.spec));
-        }
-        (!body.is_empty()).then_some(Value::Object(body))
-    }
 }
 
 #[cfg(test)]
