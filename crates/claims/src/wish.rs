@@ -47,6 +47,10 @@ pub struct Defaults {
     /// Whether that is deployed once more, only to be taken off with a cleaning, or was.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub scrubbing: bool,
+    /// The reboots that were passed on to the host, by the whole name of its annotation. One that is missing there was
+    /// taken off by the owner, and is not held again before the claim has let go of it.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub held: BTreeSet<String>,
 }
 
 impl Defaults {
@@ -83,6 +87,7 @@ impl Defaults {
             adopted: host.is_deployed(),
             uncleaned: Self::recorded(host).and_then(|recorded| recorded.uncleaned),
             scrubbing: false,
+            held: BTreeSet::new(),
         }
     }
 
@@ -192,6 +197,7 @@ impl Stay {
         // A claim that has once said what should run means it when it says nothing later.
         defaults.adopted &= !matches!(self.payload, Payload::Image(_) | Payload::Custom(_));
         defaults.scrubbing = false;
+        let passed_on = std::mem::replace(&mut defaults.held, self.held.keys().cloned().collect());
         change.record(host, &defaults, new);
         if host.labels.contains_key(names::NODE_REUSE_LABEL) {
             change.label(names::NODE_REUSE_LABEL, None);
@@ -214,14 +220,14 @@ impl Stay {
             change.refer(host, part, at);
         }
         change.cleaning(host, cleaning.as_deref());
-        let prefix = held_prefix(&self.consumer.uid);
-        let ours: BTreeSet<&str> =
-            host.annotations.keys().map(AsRef::as_ref).filter(|k| k.starts_with(&prefix)).collect();
-        for stale in ours.iter().filter(|key| !self.held.contains_key(**key)) {
+        for stale in held_on(host, &self.consumer.uid, &passed_on).filter(|key| !self.held.contains_key(*key)) {
             change.annotate(stale, None);
         }
         for (key, value) in &self.held {
-            if host.annotation(key) != Some(value) {
+            let there = host.annotation(key);
+            // The owner has the last word: what it took off stays off.
+            let taken_off = there.is_none() && passed_on.contains(key);
+            if there != Some(value) && !taken_off {
                 change.annotate(key, Some(value.clone()));
             }
         }
@@ -293,9 +299,14 @@ impl Leave {
         // What is deployed to be cleaned away must have been, or taking it off would clean nothing.
         let scrubs = defaults.scrubbing && defaults.uncleaned.is_some();
         let begins = scrubs && !was_deployed(host) && !crate::release::is_forced(host);
-        if !begins && payload_of(host).is_some() {
+        let passed_on = std::mem::take(&mut defaults.held);
+        let removes = !begins && payload_of(host).is_some();
+        if removes {
             change.clear_payload(host);
             defaults = defaults.after_removal(host, cleaning.as_deref());
+        }
+        // Should the host stay with the claim after all, nobody but the claim has let go of its reboots.
+        if removes || !passed_on.is_empty() {
             change.record(host, &defaults, false);
         }
         for part in Part::DATA {
@@ -306,8 +317,7 @@ impl Leave {
         if host.online != online && !begins {
             change.spec("online", json!(online));
         }
-        let prefix = held_prefix(&self.uid);
-        for key in host.annotations.keys().filter(|key| key.starts_with(&prefix)) {
+        for key in held_on(host, &self.uid, &passed_on) {
             change.annotate(key, None);
         }
         if host.annotation(names::REBOOT_ID_ANNOTATION).is_some() {
@@ -480,6 +490,14 @@ impl After {
 #[must_use]
 pub fn held_prefix(uid: &str) -> String {
     format!("{}/hc-{}-", names::REBOOT_ANNOTATION, short(uid))
+}
+
+/// The reboots on a host that are held for the claim of this uid, or were passed on to it: a claim that was moved here has
+/// another uid than the one that its host knew.
+fn held_on<'h>(host: &'h HostFacts, uid: &str, passed_on: &BTreeSet<String>) -> impl Iterator<Item = &'h str> {
+    let prefix = held_prefix(uid);
+    let ours = move |key: &&str| key.starts_with(&prefix) || passed_on.contains(*key);
+    host.annotations.keys().map(AsRef::as_ref).filter(ours)
 }
 
 /// The host's annotation for a reboot that the claim holds under `key`.

@@ -381,6 +381,23 @@ fn a_tenants_hold_on_power_ends_with_its_claim_and_never_touches_another() {
         red.edit("c", json!({"metadata": {"annotations": {"reboot.metal3.io/admin": null}}})).await;
         let host = corner.host_until("h1", "one hold less", |host| holds(host).len() == 2).await;
         assert!(holds(&host).contains(&"reboot.metal3.io/admin".to_owned()), "the administrator's is not the tenant's");
+        // The administrator ends every hold, also the tenant's, which is not set again.
+        let mine = holds(&host).into_iter().find(|key| key.starts_with("reboot.metal3.io/hc-")).unwrap();
+        corner
+            .edit_host(
+                "h1",
+                json!({"metadata": {"annotations": {"reboot.metal3.io/admin": null, mine.as_str(): null}}}),
+            )
+            .await;
+        corner.host_until("h1", "power is on", |host| host["status"]["poweredOn"] == true).await;
+        // What the tenant asks for next has been brought to the host, and the hold was not.
+        red.edit("c", json!({"metadata": {"annotations": {"reboot.metal3.io/next": ""}}})).await;
+        let host = corner.host_until("h1", "the next hold", |host| !holds(host).is_empty()).await;
+        assert!(!holds(&host).contains(&mine), "{:?}", holds(&host));
+        red.edit("c", json!({"metadata": {"annotations": {"reboot.metal3.io/next": null}}})).await;
+        let on = |host: &Value| holds(host).is_empty() && host["status"]["poweredOn"] == true;
+        corner.host_until("h1", "power stays on", on).await;
+        corner.edit_host("h1", json!({"metadata": {"annotations": {"reboot.metal3.io/admin": ""}}})).await;
         red.end("c").await;
         assert_eq!(holds(&corner.host("h1").await), ["reboot.metal3.io/admin"]);
         corner.judge().await;

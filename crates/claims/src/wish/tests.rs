@@ -392,3 +392,53 @@ fn names_of_held_reboots_fit_into_an_annotation() {
     assert!(name.split_once('/').unwrap().1.len() <= 63, "{name}");
     assert_ne!(held_name("u", &long), held_name("u", &"j".repeat(63)));
 }
+
+#[test]
+fn a_hold_that_the_owner_took_off_stays_off_until_the_claim_lets_go_of_it() {
+    let (mine, other) = (held_name("u", "mine"), held_name("u", "other"));
+    let hold = |keys: &[&String], value: &str| Stay {
+        held: keys.iter().map(|key| ((*key).clone(), value.to_owned())).collect(),
+        ..plain(Payload::AsIs)
+    };
+    // A record of an older Berth, which kept no reboots in it.
+    let record = json!({"online": true, "automatedCleaningMode": "metadata"});
+    let mut body = ours(&json!({"automatedCleaningMode": "metadata"}), "provisioned", Some(record));
+    let both = hold(&[&mine, &other], "");
+    let patch = both.patch(&host(&body)).unwrap();
+    merge(&mut body, &patch);
+    let shown = |body: &Value| -> Vec<String> {
+        let notes = body["metadata"]["annotations"].as_object().unwrap();
+        notes.keys().filter(|key| key.starts_with("reboot")).cloned().collect()
+    };
+    assert_eq!(shown(&body), [mine.clone(), other.clone()]);
+    assert_eq!(Defaults::of(&host(&body)).automated_cleaning_mode.as_deref(), Some("metadata"), "it was read");
+    // The owner takes one off; neither the same wish nor another value of it brings it back.
+    body["metadata"]["annotations"].as_object_mut().unwrap().remove(&mine);
+    assert_eq!(both.patch(&host(&body)), None);
+    let hard = hold(&[&mine, &other], r#"{"mode":"hard"}"#);
+    let patch = hard.patch(&host(&body)).unwrap();
+    merge(&mut body, &patch);
+    assert_eq!((shown(&body), hard.patch(&host(&body))), (vec![other.clone()], None));
+    // The claim lets go, which changes nothing but the record, and holds anew.
+    let patch = hold(&[&other], "").patch(&host(&body)).unwrap();
+    merge(&mut body, &patch);
+    assert_eq!(shown(&body), std::slice::from_ref(&other));
+    let patch = both.patch(&host(&body)).unwrap();
+    merge(&mut body, &patch);
+    assert_eq!(shown(&body), [mine.clone(), other.clone()]);
+    // A host on its way back carries none, and none is on record if it stays after all.
+    let mut leaves = body.clone();
+    leaves["metadata"]["annotations"].as_object_mut().unwrap().remove(&mine);
+    let patch = leaving(false).patch(&host(&leaves)).unwrap();
+    merge(&mut leaves, &patch);
+    assert_eq!((shown(&leaves), leaving(false).patch(&host(&leaves))), (Vec::new(), None));
+    assert!(Defaults::of(&host(&leaves)).held.is_empty());
+    // After a move the claim has another uid, and what was held under the old one is still its own.
+    let moved = Consumer { uid: "v".into(), ..claim() };
+    let moved =
+        Stay { consumer: moved, held: [(held_name("v", "mine"), String::new())].into(), ..plain(Payload::AsIs) };
+    body["spec"]["consumerRef"]["uid"] = Value::Null;
+    let patch = moved.patch(&host(&body)).unwrap();
+    merge(&mut body, &patch);
+    assert_eq!(shown(&body), [held_name("v", "mine")]);
+}
