@@ -27,7 +27,8 @@ pub struct Mirror {
 const RESERVED: [&str; 5] = ["metal3.io", "kubernetes.io", "k8s.io", "x-k8s.io", "berth.dev"];
 
 fn is_reserved(key: &str) -> bool {
-    let Some((domain, _)) = key.split_once('/') else { return RESERVED.contains(&key) };
+    // Some of Metal3's own keys are a domain and nothing more: on a claim `reboot.metal3.io` is a request.
+    let domain = key.split_once('/').map_or(key, |(domain, _)| domain);
     RESERVED
         .iter()
         .any(|reserved| domain == *reserved || domain.strip_suffix(reserved).is_some_and(|d| d.ends_with('.')))
@@ -126,5 +127,33 @@ impl Side<'_> {
                 && self.on_claim.get(key.as_str()).is_some_and(|there| *there == fingerprint(value))
         };
         self.ours().iter().any(missing) || self.before.iter().any(gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_programs_go_by_are_known_by_their_domain() {
+        for key in [
+            "reboot.metal3.io",
+            "reboot.metal3.io/admin",
+            "inspect.metal3.io",
+            "baremetalhost.metal3.io/status",
+            "metal3.io/uuid",
+            "metal3.io",
+            "kubernetes.io/arch",
+            "node.kubernetes.io/type",
+            "k8s.io/x",
+            "x-k8s.io/x",
+            "infrastructure.cluster.x-k8s.io/failure-domain",
+            "berth.dev/infra-defaults",
+        ] {
+            assert!(is_reserved(key), "{key}");
+        }
+        for key in ["rack", "site/row", "example.org/metal3.io", "notmetal3.io/x", "myk8s.io", "io"] {
+            assert!(!is_reserved(key), "{key}");
+        }
     }
 }
