@@ -169,12 +169,9 @@ async fn tell(world: &mut World, program: &Program, dir: &Path) -> Result<()> {
     story.line("");
     story.end();
     story.line("Next:");
-    story.line("  make sandbox                    the same world, kept running");
-    story.line("  make sandbox WITH=capi,ipam     with the real Cluster API managers, for clusters of your own");
-    story.line("  make sandbox WITH=hosts         with hosts that can be claimed");
-    story.line("  make sandbox WITH=ec2           with a simulated EC2");
-    story.line("  make sandbox WITH=capi,cloudstack  with a simulated CloudStack and what clusters on it need");
-    story.line("  make test                       everything that is promised, checked");
+    story.line("  make sandbox                                       the same managers and simulators, kept running");
+    story.line("  . target/sandbox/env; target/debug/berth hosts -A  all hosts, asked from another terminal");
+    story.line("  make test                                          everything that is promised, checked");
     Ok(())
 }
 
