@@ -86,8 +86,10 @@ pub fn report<'s>(s: &'s Snapshot, trouble: Option<&Trouble<Error>>) -> Option<R
     }
     let mut verdicts = verdicts(s);
     if let Some(trouble) = trouble {
-        // First, because of two verdicts that are equally bad the first one is told.
-        verdicts.insert(0, troubled(trouble)?);
+        // What just failed is told, and not what is as bad: of two equal ones nobody could say which is kept.
+        let told = troubled(trouble)?;
+        verdicts.retain(|verdict| verdict.type_ != told.type_ || verdict.state != told.state);
+        verdicts.insert(0, told);
     }
     verdicts.push(ready(s, &verdicts));
     // What a failed pass knows of the host may be half of the truth; its conditions are not.
