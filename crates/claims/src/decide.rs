@@ -384,3 +384,22 @@ fn payload(s: &Snapshot, host: &ObjectKey, bound: Option<&HostFacts>) -> Payload
         _ => Payload::AsIs,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_told_of_a_reboot_what_makes_sense_and_no_more() {
+        for (asked, provisioned, told) in [
+            ("", true, ""),
+            ("soon", true, ""),
+            (r#"{"mode":"hard"}"#, false, r#"{"mode":"hard"}"#),
+            (r#"{"mode":"soft","force":true}"#, true, r#"{"force":true,"mode":"soft"}"#),
+            (r#"{"mode":"hard","force":true}"#, false, r#"{"mode":"hard"}"#),
+            (r#"{"mode":"later","force":"yes","deleteAction":"delay"}"#, true, ""),
+        ] {
+            assert_eq!(&*reboot_value(asked, provisioned), told, "{asked} {provisioned}");
+        }
+    }
+}

@@ -81,3 +81,55 @@ pub fn standing<'s>(key: &ObjectKey, claim: &ClaimFacts, hosts: &'s [Found]) -> 
         (None, None) => Standing::Free,
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn claim(status: &Value) -> ClaimFacts {
+        let object = json!({"metadata": {"namespace": "t", "name": "c", "uid": "u"},
+            "spec": {"poweredOn": true, "kind": "baremetal"}, "status": status});
+        ClaimFacts::of(serde_json::from_value(object).unwrap())
+    }
+
+    fn host(name: &str, uid: &str, deployed: bool) -> Found {
+        let consumer =
+            json!({"apiVersion": "metal3.io/v1", "kind": "HostClaim", "namespace": "t", "name": "c", "uid": uid});
+        let image = deployed.then(|| json!({"url": "a"}));
+        let object = json!({"metadata": {"namespace": "infra", "name": name, "uid": name},
+            "spec": {"consumerRef": consumer, "image": image}});
+        let facts = Arc::new(HostFacts::of(serde_json::from_value(object).unwrap()));
+        Found { key: ObjectKey::namespaced("infra", name), facts }
+    }
+
+    #[test]
+    fn of_several_hosts_the_one_counts_that_the_status_names_then_the_one_it_meant_then_the_one_that_runs() {
+        let key = ObjectKey::namespaced("t", "c");
+        let hosts = [
+            host("d", "u", false),
+            host("c", "", true),
+            host("b", "u", false),
+            host("a", "u", false),
+            host("z", "v", true),
+        ];
+        let at = |name: &str| json!({"namespace": "infra", "name": name});
+        let selected = |name: &str| json!({"namespace": "infra", "name": name, "uid": name});
+        for (status, counts) in [
+            (json!({"bareMetalHost": at("d"), "selectedHost": selected("b")}), "d"),
+            (json!({"bareMetalHost": at("gone"), "selectedHost": selected("b")}), "b"),
+            (json!({"bareMetalHost": at("z"), "selectedHost": selected("z")}), "c"),
+            (json!({}), "c"),
+        ] {
+            let claim = claim(&status);
+            let Standing::Bound { host, extras } = standing(&key, &claim, &hosts) else { unreachable!("{status}") };
+            assert_eq!((host.key.name(), extras.len()), (counts, 3), "{status}: who names another uid is not ours");
+        }
+        let free = [host("b", "u", false), host("a", "u", false)];
+        let claim = claim(&json!({}));
+        let Standing::Bound { host, .. } = standing(&key, &claim, &free) else { unreachable!() };
+        assert_eq!(host.key.name(), "a", "and else the first by name");
+    }
+}

@@ -9,7 +9,8 @@ use sim::metal::oracle::Forgiven;
 use sim::server::{Action, EventAction, Rule, Server};
 
 use crate::objects::{
-    CLAIMS, HOSTS, INFRA, SECRETS, annotate, at, claim, condition, copies, deployment, edit, hosts, policy, secrets,
+    CLAIMS, HOSTS, INFRA, SECRETS, annotate, at, claim, condition, copies, deployment, edit, events, hosts, policy,
+    secrets,
 };
 use crate::site::Site;
 
@@ -19,11 +20,6 @@ fn open(server: &Server) {
     hosts(server, &["h1"]);
     policy(server, &json!({}));
     secrets(server, "red");
-}
-
-fn events(server: &Server, namespace: &str, reason: &str) -> Vec<Value> {
-    let all = server.list("events.events.k8s.io", namespace);
-    all.into_iter().filter(|event| event["reason"] == reason).collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,8 +4,12 @@
 
 mod crowd;
 mod edges;
+mod histories;
 mod kinds;
+mod mirror;
 mod objects;
+mod reasons;
+mod release;
 mod restart;
 mod site;
 mod stories;

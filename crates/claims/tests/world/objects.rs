@@ -114,3 +114,21 @@ pub fn copies(server: &Server) -> Vec<Value> {
     let copy = |secret: &Value| secret["metadata"]["labels"].get("berth.dev/claim-uid").is_some();
     server.list(SECRETS, INFRA).into_iter().filter(copy).collect()
 }
+
+/// What people were told under a reason.
+pub fn events(server: &Server, namespace: &str, reason: &str) -> Vec<Value> {
+    let all = server.list("events.events.k8s.io", namespace);
+    all.into_iter().filter(|event| event["reason"] == reason).collect()
+}
+
+/// A host misbehaves from now on; `null` ends that.
+pub fn script(server: &Server, host: &str, script: &Value) {
+    let script = if script.is_null() { Value::Null } else { json!(script.to_string()) };
+    edit(server, HOSTS, INFRA, host, &json!({"metadata": {"annotations": {"berth.dev/sim": script}}}));
+}
+
+/// The value of an annotation of a host.
+pub fn noted(server: &Server, host: &str, key: &str) -> Option<String> {
+    let host = server.get(HOSTS, INFRA, host)?;
+    Some(host["metadata"]["annotations"].get(key)?.as_str()?.to_owned())
+}

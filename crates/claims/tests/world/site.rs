@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use claims::config::Config;
 use kit::clock::Clock;
+use kit::feed::Scope;
 use kit::gates::Gates;
 use kit::manager::{Manager, Options};
 use kit::telemetry::Metrics;
 use serde_json::Value;
-use sim::metal::oracle::{Forgiven, Judge};
+use sim::metal::oracle::{Breach, Forgiven, Judge};
 use sim::metal::{Machines, Settings, Simulator};
 use sim::server::{Handle, Server};
 use tokio::task::JoinHandle;
 
-use crate::objects::{CLAIMS, INFRA, at, condition, held, install};
+use crate::objects::{CLAIMS, INFRA, at, condition, events, held, install};
 
 /// Longer than anything takes.
 const LONG: Duration = Duration::from_secs(900);
@@ -40,17 +41,33 @@ impl Yonder {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner).look(server, &self.machines)
     }
 
+    /// What did not hold at some revision so far, but for these rules.
+    pub fn breaches(&self, server: &Server, but: &[&str]) -> Vec<Breach> {
+        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = judge.look(server, &self.machines);
+        judge.breaches().iter().filter(|breach| !but.contains(&breach.rule)).cloned().collect()
+    }
+
+    /// What does not hold although everything has come to rest.
+    pub fn left(&self) -> Vec<Breach> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner).at_rest()
+    }
+
     /// Whether every promise holds now that everything has come to rest.
     pub fn judge_rest(&self, server: &Server) -> Result<(), String> {
         self.judge(server)?;
-        let left = self.judge.lock().unwrap_or_else(PoisonError::into_inner).at_rest();
-        left.first().map_or(Ok(()), |breach| Err(breach.to_string()))
+        self.left().first().map_or(Ok(()), |breach| Err(breach.to_string()))
     }
 }
 
 /// Runs the room until it is dropped.
 pub async fn room(client: kube::Client, now: jiff::Timestamp, config: Config) {
-    let options = Options { workers: 4, ..Options::default() };
+    room_within(client, now, config, Scope::All).await;
+}
+
+/// Runs the room on some namespaces.
+async fn room_within(client: kube::Client, now: jiff::Timestamp, config: Config, scope: Scope) {
+    let options = Options { workers: 4, scope, ..Options::default() };
     let manager = Manager::new(client, Clock::simulated(now, 1), Gates::new(), Metrics::new(), options);
     claims::mount(&manager, config).unwrap();
     manager.run().await.unwrap();
@@ -69,19 +86,28 @@ impl Site {
     }
 
     pub fn forgiving(forgiven: Forgiven, prepare: impl FnOnce(&Server)) -> Self {
+        Self::of(forgiven, Config::default(), prepare)
+    }
+
+    pub fn of(forgiven: Forgiven, config: Config, prepare: impl FnOnce(&Server)) -> Self {
         let server = Server::new(1);
         install(&server);
         prepare(&server);
         let yonder = Yonder::start(&server, forgiven);
         let mut site = Self { server, yonder, rooms: Vec::new() };
-        site.add_room(Config::default());
+        site.add_room(config);
         site
     }
 
     /// One more process of the room, as if the lease had failed to keep it out.
     pub fn add_room(&mut self, config: Config) {
+        self.add_room_within(config, Scope::All);
+    }
+
+    /// One more process, which follows some namespaces only.
+    pub fn add_room_within(&mut self, config: Config, scope: Scope) {
         let handle = self.server.client(&format!("room-{}", self.rooms.len()));
-        let room = tokio::spawn(room(handle.kube(), (self.server.clock())(), config));
+        let room = tokio::spawn(room_within(handle.kube(), (self.server.clock())(), config, scope));
         self.rooms.push((handle, room));
     }
 
@@ -116,6 +142,12 @@ impl Site {
 
     pub async fn until_ready(&self, tenant: &str, name: &str) {
         self.until_condition(tenant, name, "Ready", "True/Ready").await;
+    }
+
+    /// Waits until people are told something.
+    pub async fn until_event(&self, namespace: &str, reason: &str) {
+        let told = |server: &Server| !events(server, namespace, reason).is_empty();
+        self.until(&format!("{reason} is told in {namespace}"), told).await;
     }
 
     pub async fn until_gone(&self, tenant: &str, name: &str) {

@@ -6,8 +6,8 @@ use sim::metal::oracle::Forgiven;
 use sim::server::{Action, EventAction, Rule, Server};
 
 use crate::objects::{
-    CLAIMS, HOSTS, INFRA, POLICIES, annotate, at, claim, condition, copies, deployment, edit, held, hosts, policy,
-    secrets,
+    CLAIMS, HOSTS, INFRA, POLICIES, annotate, at, claim, condition, copies, deployment, edit, events, held, hosts,
+    policy, secrets,
 };
 use crate::site::Site;
 
@@ -94,6 +94,8 @@ async fn the_next_tenant_gets_the_host_clean() {
     assert!(site.server.delete(CLAIMS, "red", "c"));
     site.until_ready("blue", "c").await;
     assert!(site.server.get(CLAIMS, "red", "c").is_none());
+    site.until_event("red", "Released").await;
+    site.until_event(INFRA, "HostReleased").await;
     let disk = site.yonder.machines.disk(INFRA, "h1").unwrap();
     assert!(disk.contains("user of blue") && !disk.contains("red"));
     assert!(copies(&site.server).iter().all(|copy| !copy.to_string().contains("red")));
@@ -127,6 +129,7 @@ async fn one_request_is_one_reboot_and_a_held_one_holds() {
         site.until("power is back", |server| held(server, "red", "c")[0]["status"]["poweredOn"] == true).await;
         assert_eq!(site.power_offs(&host), n);
     }
+    site.until_event("red", "RebootForwarded").await;
     annotate(&site.server, "red", "c", "reboot.metal3.io/mine", Some(r#"{"mode":"hard"}"#));
     site.until("power is held off", |server| server.get(CLAIMS, "red", "c").unwrap()["status"]["poweredOn"] == false)
         .await;
@@ -151,6 +154,7 @@ async fn a_reboot_before_anything_runs_waits_for_it() {
     let mut early = deployment("red", "c");
     early["metadata"]["annotations"] = json!({"reboot.metal3.io": ""});
     site.server.put(early).unwrap();
+    site.until_event("red", "RebootDeferred").await;
     site.until_ready("red", "c").await;
     site.until("it was rebooted once", |server| {
         server.get(CLAIMS, "red", "c").unwrap()["metadata"]["annotations"].get("reboot.metal3.io").is_none()
@@ -323,6 +327,7 @@ async fn a_second_host_is_given_back_clean() {
         host["spec"].get("consumerRef").is_none() && at(&host, "/status/provisioning/state") == "available"
     })
     .await;
+    site.until_event("red", "DuplicateBindingHealed").await;
     site.rest().await;
     assert_eq!(at(&site.host_of("red", "c"), "/metadata/name"), "h1");
     assert_eq!(condition(&site.claim("red", "c"), "Ready"), "True/Ready");
@@ -363,8 +368,7 @@ async fn a_claim_detaches_its_host_only_where_a_policy_says_so() {
     annotate(&site.server, "red", "c", DETACHED, Some(r#"{"force":true}"#));
     site.rest().await;
     assert!(site.host_of("red", "c")["metadata"]["annotations"].get(DETACHED).is_none());
-    let told = site.server.list("events.events.k8s.io", "red");
-    assert_eq!(told.iter().filter(|event| event["reason"] == "DetachNotAllowed").count(), 1);
+    assert_eq!(events(&site.server, "red", "DetachNotAllowed").len(), 1);
     policy(&site.server, &json!({"allowsDetaching": true}));
     site.until("it is detached", |server| at(&held(server, "red", "c")[0], "/status/operationalStatus") == "detached")
         .await;
