@@ -260,6 +260,7 @@ impl Claims {
         };
         match touched {
             Touched::Changed => {
+                tracing::debug!(claim = %s.key, %host, "the host was bound");
                 let took = Duration::try_from(s.now.duration_since(s.claim.created)).unwrap_or_default();
                 self.metrics.bound(took, s.offer.as_ref().map_or(1, |offer| offer.examined));
                 let text = format!("Bound to HostClaim {}.", s.key);
