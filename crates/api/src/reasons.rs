@@ -162,7 +162,7 @@ pub mod claims {
         CleaningBeforeRelease, "cleaningbeforerelease",
             "The host was kept for reuse with its data, and is cleaned before anybody else gets it.";
         BareMetalHostNotSynchronized, "baremetalhostnotsynchronized",
-            "The API server refused a write to the host, so the host does not have what the claim says.";
+            "What the claim says is not on a host: there is none yet, the spec cannot be used, or the API server refused a write.";
         PauseAnnotationSetFailed, "pauseannotationsetfailed",
             "The claim is paused and its host could not be paused with it.";
         PauseAnnotationRemoveFailed, "pauseannotationremovefailed",
@@ -286,7 +286,7 @@ pub mod claims {
         ExternallyProvisioned, "externallyprovisioned",
             "Somebody else deploys the host.";
         NotClean, "notclean",
-            "The host is free but still has an image or a deploy method in its spec.";
+            "The host is free, but its spec still has an image or a deploy method, or its disks are on record as uncleaned.";
         OtherFailureDomain, "otherfailuredomain",
             "The host is in another failure domain than the claim requires.";
         CoolDown, "cooldown",
@@ -306,6 +306,8 @@ pub mod claims {
             "The host was told what to deploy.";
         Released, "released",
             "The host was cleaned and given back.";
+        HostReleased, "hostreleased",
+            "The claim of the host gave it back.";
         RebootForwarded, "rebootforwarded",
             "The host was told to reboot.";
         RebootDeferred, "rebootdeferred",
@@ -320,8 +322,6 @@ pub mod claims {
             "The claim asks to detach its host and no policy allows it.";
         HostBeingDeleted, "hostbeingdeleted",
             "The host of the claim is being deleted by its owner.";
-        HostReplaced, "hostreplaced",
-            "The host failed before it was provisioned and was released for another one.";
         DuplicateBindingHealed, "duplicatebindinghealed",
             "Two hosts named the claim as their consumer and one of them was released.";
         OrphanedHost, "orphanedhost",

@@ -210,6 +210,9 @@ fn correct(case: &Case<'_>, host: &ObjectKey, facts: &HostFacts, unfit: Unfit) -
         }
         Unfit::Unhealthy => go_on(host, unhealthy_mark(facts)?, "once it is repaired, take the mark off"),
         Unfit::HostError | Unfit::NotAvailable => Fix::run(format!("see why {host} cannot be used"), describe(host)),
+        Unfit::NotClean if facts.image.is_none() && facts.custom_deploy.is_none() => {
+            go_on(host, names::INFRA_DEFAULTS_ANNOTATION, "once its disks are clean, take the record off")
+        }
         Unfit::NotClean => {
             let patch = quoted(r#"{"spec":{"image":null,"customDeploy":null}}"#);
             let command = format!("kubectl patch baremetalhost {} --type=merge -p {patch}", place(host));

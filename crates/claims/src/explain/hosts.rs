@@ -68,7 +68,15 @@ pub(super) fn detail(case: &Case<'_>, key: &ObjectKey, unfit: Option<Unfit>) -> 
             None if &*host.operational != "OK" => format!("its operational status is {}", host.operational),
             None => "reports an error".to_owned(),
         },
-        Unfit::NotClean => "is free, but its spec still names something to deploy".to_owned(),
+        Unfit::NotClean if host.image.is_some() || host.custom_deploy.is_some() => {
+            "is free, but its spec still names something to deploy".to_owned()
+        }
+        Unfit::NotClean => {
+            format!(
+                "is free, but its disks are on record as uncleaned (annotation {})",
+                names::INFRA_DEFAULTS_ANNOTATION
+            )
+        }
         Unfit::OtherFailureDomain => {
             let wanted = spec.failure_domain.as_deref().unwrap_or_default();
             match host.label(names::FAILURE_DOMAIN_LABEL) {
