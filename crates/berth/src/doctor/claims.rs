@@ -11,6 +11,9 @@ use kube::Client;
 
 use super::{Check, OURS, list, some};
 
+/// The kinds of claims that rooms of Berth serve.
+const SERVED: [&str; 3] = [BAREMETAL, ::hosts::claim::KIND, ::clusters::vm::KIND];
+
 /// The checks of the room; without hosts only the first.
 pub async fn all(client: &Client) -> Vec<Check> {
     let hosts = match list::<BareMetalHost>(client, "hosts").await {
@@ -74,8 +77,8 @@ fn quotas(all: &[HostClaimQuota]) -> Check {
 /// Two controllers that bind the same claims take hosts from each other.
 fn claimers(all: &[HostClaim]) -> Check {
     let facts = all.iter().map(|claim| (ObjectKey::of(claim), ClaimFacts::of(claim.clone())));
-    let bare = facts.filter(|(_, claim)| claim.spec.kind == BAREMETAL);
-    let foreign = bare.filter_map(|(key, claim)| {
+    let ours = facts.filter(|(_, claim)| SERVED.contains(&claim.spec.kind.as_str()));
+    let foreign = ours.filter_map(|(key, claim)| {
         let other = claim.managers.iter().find(|manager| !manager.starts_with(OURS))?;
         Some(format!("{key} by {other}"))
     });
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_somebody_else_wrote_is_a_failure_for_our_own_kind_of_claims_only() {
+    fn a_status_that_somebody_else_wrote_is_a_failure_for_the_kinds_that_berth_serves_only() {
         let claim = |kind: &str, manager: &str| -> HostClaim {
             serde_json::from_value(json!({
                 "metadata": {"namespace": "team-a", "name": "web", "managedFields": [
@@ -133,8 +136,13 @@ mod tests {
             }))
             .unwrap()
         };
-        assert_eq!(claimers(&[claim("baremetal", "berth-claims")]).level, Level::Ok);
-        assert_eq!(claimers(&[claim("cloudstack-vm", "elsewhere")]).level, Level::Ok);
+        let own =
+            [("baremetal", "berth-claims"), ("aws-dedicated-host", "berth-hosts"), ("cloudstack-vm", "berth-vms")];
+        for (kind, manager) in own {
+            assert_eq!(claimers(&[claim(kind, manager)]).level, Level::Ok, "{kind}");
+            assert_eq!(claimers(&[claim(kind, "manager")]).level, Level::Failure, "{kind}");
+        }
+        assert_eq!(claimers(&[claim("somebodys-vm", "somebody")]).level, Level::Ok, "a kind that others serve");
         let check = claimers(&[claim("baremetal", "baremetal-operator")]);
         assert_eq!(check.level, Level::Failure);
         assert!(check.found.contains("team-a/web by baremetal-operator"), "{}", check.found);
