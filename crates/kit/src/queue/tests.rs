@@ -87,9 +87,8 @@ impl Naive {
     fn take(&mut self, now: Instant) -> Result<u8, Option<Duration>> {
         self.sweep(now);
         let full = self.behind.len() >= self.behind_at_most;
-        let may =
-            |w: &&(u8, Instant, Priority, u64)| !self.busy.contains(&w.0) && !(full && w.2 == Priority::Background);
-        let free: Vec<_> = self.waiting.iter().filter(may).copied().collect();
+        let held = |w: &(u8, Instant, Priority, u64)| self.busy.contains(&w.0) || (full && w.2 == Priority::Background);
+        let free: Vec<_> = self.waiting.iter().filter(|w| !held(w)).copied().collect();
         let first = |p: Priority| {
             free.iter().filter(|w| w.2 == p && self.due(w) <= now).min_by_key(|w| (self.due(w), w.3)).map(|w| w.0)
         };
