@@ -4,6 +4,8 @@
 //! secret it has just read: nothing of a profile is kept but the connections to its server, its place in line and the
 //! lists under way.
 
+#[cfg(test)]
+mod answers;
 mod call;
 mod client;
 mod gates;
