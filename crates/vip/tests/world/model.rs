@@ -544,7 +544,8 @@ fn ended_well(model: &Model) -> Result<(), String> {
         let taken = model.server.list(CLUSTERS, NS).into_iter().any(|other| {
             let vip = held(&model.server, &cluster, "vip-cp-");
             let given = vip.as_deref() == Some(host(&other)) && model.deeds().unprotected.contains(uid(&other));
-            let chosen = host(&cluster) == host(&other) && model.deeds().manual.contains(uid(&cluster));
+            let by_hand = model.deeds().hosts.get(uid(&cluster)).is_some_and(|hosts| hosts.contains(host(&cluster)));
+            let chosen = by_hand && host(&cluster) == host(&other);
             uid(&other) != uid(&cluster) && (given || chosen)
         });
         if taken
