@@ -15,6 +15,10 @@ use tokio::task::JoinSet;
 use crate::child::{Process, now_us};
 use crate::http::Pool;
 
+/// A server that has just been started reads its store before it lets anybody watch: a hundred thousand objects take it
+/// more than half a minute.
+const STANDS: Duration = Duration::from_secs(300);
+
 /// One stamped event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -230,7 +234,7 @@ impl Watcher {
         });
         let input = input.context("the watcher has no input")?;
         let mut watcher = Self { process, stamps, _input: input, _reader: reader };
-        match tokio::time::timeout(Duration::from_secs(30), watcher.next()).await {
+        match tokio::time::timeout(STANDS, watcher.next()).await {
             Ok(Ok(Some(first))) if first.event == "OPEN" => Ok(watcher),
             Ok(Ok(Some(first))) => bail!("the watcher began with {first:?}"),
             Ok(Err(e)) => Err(e),
