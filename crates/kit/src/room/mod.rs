@@ -6,6 +6,8 @@
 
 mod driver;
 mod meter;
+mod roll;
+mod stand;
 
 use std::fmt::{Debug, Display};
 use std::future::Future;
@@ -20,6 +22,8 @@ use serde::Serialize;
 pub use crate::backoff::Pace;
 pub use driver::{Driver, Outcome};
 pub use meter::Meter;
+pub use roll::Roll;
+pub use stand::Stand;
 
 use crate::class::{Class, Classify, chain};
 use crate::conditions::{State, Transition, Verdict};
