@@ -98,6 +98,14 @@ impl Bucket {
         self.size
     }
 
+    /// How many whole tokens there are.
+    #[must_use]
+    pub fn tokens(&self, now: Instant) -> u32 {
+        let mut then = self.clone();
+        then.settle(now);
+        u32::try_from(then.level / TOKEN).unwrap_or(u32::MAX)
+    }
+
     fn growth(&self) -> u64 {
         (self.configured / RECOVERY_PART).max(1)
     }
@@ -259,8 +267,36 @@ impl Limiter {
         self.line().bucket.rate()
     }
 
+    /// How full the bucket is, and who waits for it.
+    #[must_use]
+    pub fn fill(&self) -> Fill {
+        let line = self.line();
+        Fill { tokens: line.bucket.tokens(self.clock.instant()), size: line.bucket.size(), waiting: line.waiting.len() }
+    }
+
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How full a bucket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// Whole tokens that are left.
+    pub tokens: u32,
+    /// The most it can hold.
+    pub size: u32,
+    /// How many tasks wait for one.
+    pub waiting: usize,
+}
+
+impl Fill {
+    /// Of two buckets the emptier one, with those who wait for either.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        let parts = |of: Self, size: u32| u64::from(of.tokens) * u64::from(size);
+        let emptier = if parts(other, self.size) < parts(self, other.size) { other } else { self };
+        Self { waiting: self.waiting + other.waiting, ..emptier }
     }
 }
 
@@ -434,6 +470,26 @@ mod tests {
         let took = clock.instant() - begin;
         assert!(took < MS * 2003, "the one that left took no token: {took:?}");
         assert_eq!(limiter.waiting(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn how_full_it_is_follows_the_clock_and_looking_takes_nothing() {
+        let (_, limiter) = limiter(4, 2.0);
+        let fill = |tokens, waiting| Fill { tokens, size: 4, waiting };
+        assert_eq!(limiter.fill(), fill(4, 0));
+        assert!(limiter.try_take(3));
+        assert_eq!((limiter.fill(), limiter.fill()), (fill(1, 0), fill(1, 0)));
+        tokio::time::advance(MS * 999).await;
+        assert_eq!(limiter.fill(), fill(2, 0), "a token that is not whole cannot be taken");
+        limiter.penalise();
+        let mut waits = Box::pin(limiter.take(1, Priority::Urgent));
+        assert!(futures::poll!(&mut waits).is_pending());
+        assert_eq!(limiter.fill(), fill(0, 1));
+        let large = Fill { tokens: 40, size: 100, waiting: 2 };
+        assert_eq!(
+            (fill(3, 1).worse(large), large.worse(fill(3, 1))),
+            (Fill { waiting: 3, ..large }, Fill { waiting: 3, ..large })
+        );
     }
 
     #[tokio::test(start_paused = true)]
