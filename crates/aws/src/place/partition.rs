@@ -11,6 +11,8 @@ pub struct Partition {
     pub id: &'static str,
     /// The start of its regions' names.
     prefixes: &'static [&'static str],
+    /// How many words stand between that start and the number.
+    words: usize,
     /// The domain of its services.
     suffix: &'static str,
     /// The domain of its services over IPv4 and IPv6.
@@ -24,6 +26,7 @@ const PARTITIONS: &[Partition] = &[
     Partition {
         id: "aws-cn",
         prefixes: &["cn-"],
+        words: 1,
         suffix: "amazonaws.com.cn",
         dual_suffix: "api.amazonwebservices.com.cn",
         home: "cn-northwest-1",
@@ -31,6 +34,7 @@ const PARTITIONS: &[Partition] = &[
     Partition {
         id: "aws-us-gov",
         prefixes: &["us-gov-"],
+        words: 1,
         suffix: "amazonaws.com",
         dual_suffix: "api.aws",
         home: "us-gov-west-1",
@@ -38,6 +42,7 @@ const PARTITIONS: &[Partition] = &[
     Partition {
         id: "aws-eusc",
         prefixes: &["eusc-"],
+        words: 2,
         suffix: "amazonaws.eu",
         dual_suffix: "api.amazonwebservices.eu",
         home: "eusc-de-east-1",
@@ -45,6 +50,7 @@ const PARTITIONS: &[Partition] = &[
     Partition {
         id: "aws-iso",
         prefixes: &["us-iso-"],
+        words: 1,
         suffix: "c2s.ic.gov",
         dual_suffix: "api.aws.ic.gov",
         home: "us-iso-east-1",
@@ -52,6 +58,7 @@ const PARTITIONS: &[Partition] = &[
     Partition {
         id: "aws-iso-b",
         prefixes: &["us-isob-"],
+        words: 1,
         suffix: "sc2s.sgov.gov",
         dual_suffix: "api.aws.scloud",
         home: "us-isob-east-1",
@@ -59,6 +66,7 @@ const PARTITIONS: &[Partition] = &[
     Partition {
         id: "aws-iso-e",
         prefixes: &["eu-isoe-"],
+        words: 1,
         suffix: "cloud.adc-e.uk",
         dual_suffix: "api.cloud-aws.adc-e.uk",
         home: "eu-isoe-west-1",
@@ -66,6 +74,7 @@ const PARTITIONS: &[Partition] = &[
     Partition {
         id: "aws-iso-f",
         prefixes: &["us-isof-"],
+        words: 1,
         suffix: "csp.hci.ic.gov",
         dual_suffix: "api.aws.hci.ic.gov",
         home: "us-isof-south-1",
@@ -76,6 +85,7 @@ const PARTITIONS: &[Partition] = &[
 const COMMERCIAL: Partition = Partition {
     id: "aws",
     prefixes: &["us-", "eu-", "ap-", "sa-", "ca-", "me-", "af-", "il-", "mx-"],
+    words: 1,
     suffix: "amazonaws.com",
     dual_suffix: "api.aws",
     home: "us-east-1",
@@ -91,17 +101,26 @@ pub struct Variant {
 }
 
 impl Partition {
-    /// The partition of a region; `None` for a name of no known form, which only the service itself can judge.
+    /// The partition of a region; `None` for a name of no known form, which only the service itself can judge. The forms
+    /// are those by which AWS's own clients tell where a region answers, so that none that they reach is doubted.
     #[must_use]
     pub fn known(region: &Region) -> Option<Self> {
-        let starts = |partition: &&Self| partition.prefixes.iter().any(|prefix| region.as_str().starts_with(prefix));
-        PARTITIONS.iter().find(starts).copied()
+        Self::by_start(region)
+            .filter(|(partition, rest)| rest.split('-').count() == partition.words + 1)
+            .map(|(p, _)| p)
     }
 
-    /// The partition of a region; a name of no known form counts as commercial.
+    /// The partition of a region. A name of no known form belongs where its start does, else it counts as commercial.
     #[must_use]
     pub fn of(region: &Region) -> Self {
-        Self::known(region).unwrap_or(COMMERCIAL)
+        Self::by_start(region).map_or(COMMERCIAL, |(partition, _)| partition)
+    }
+
+    /// The partition by the start of a name, and the rest of that.
+    fn by_start(region: &Region) -> Option<(Self, &str)> {
+        let name = region.as_str();
+        let rest = |partition: &Self| partition.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
+        PARTITIONS.iter().find_map(|partition| Some((*partition, rest(partition)?)))
     }
 
     /// The region that answers for the whole partition, for instance what regions there are.
@@ -166,9 +185,25 @@ mod tests {
     }
 
     #[test]
-    fn a_region_of_no_known_form_is_nobodys() {
-        let region: Region = "xx-moon-1".parse().unwrap();
-        assert_eq!(Partition::known(&region), None);
-        assert_eq!(Partition::of(&region).id, "aws");
+    fn a_region_of_no_known_form_is_nobodys_and_is_asked_about_where_its_start_says() {
+        for (region, id) in [
+            ("xx-moon-1", "aws"),
+            ("us-north-west-1", "aws"),
+            ("us-gov-north-west-1", "aws-us-gov"),
+            ("cn-north-west-1", "aws-cn"),
+            ("eusc-east-1", "aws-eusc"),
+            ("us-iso-north-west-1", "aws-iso"),
+        ] {
+            let region: Region = region.parse().unwrap();
+            assert_eq!(Partition::known(&region), None, "{region}");
+            assert_eq!(Partition::of(&region).id, id, "{region}");
+        }
+    }
+
+    #[test]
+    fn a_region_that_is_newer_than_this_program_has_the_form_of_its_partition() {
+        for (region, id) in [("ap-southeast-12", "aws"), ("us-gov-central-1", "aws-us-gov"), ("cn-south-2", "aws-cn")] {
+            assert_eq!(Partition::known(&region.parse().unwrap()).unwrap().id, id, "{region}");
+        }
     }
 }

@@ -68,7 +68,12 @@ impl Model {
 
     /// How often somebody asked which regions there are, all of them in the one that answers for its partition.
     pub fn regions(&self) -> u32 {
-        self.count("regions us-east-1")
+        self.regions_told_by("us-east-1")
+    }
+
+    /// The same, of the one that answers for another partition.
+    pub fn regions_told_by(&self, home: &str) -> u32 {
+        self.count(&format!("regions {home}"))
     }
 
     /// How often a client was let go of.

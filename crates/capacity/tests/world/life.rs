@@ -409,6 +409,23 @@ async fn a_region_of_no_known_form_is_asked_about_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_strange_region_of_another_partition_is_asked_about_there() {
+    let (server, cloud) = world();
+    for region in ["us-gov-north-west-1", "cn-moon-base-1"] {
+        server.put(in_region(region, "m5.xlarge", region)).unwrap();
+    }
+    let _process = running(&server, config(), cloud.clone());
+    for (region, home) in [("us-gov-north-west-1", "us-gov-west-1"), ("cn-moon-base-1", "cn-northwest-1")] {
+        assert!(server.wait_until(LIMIT, |s| !events(s, region).is_empty()).await, "{region}");
+        let told = events(&server, region);
+        assert!(told[0].1.contains("unknown"), "{told:?}");
+        assert!(cloud.regions_told_by(home) > 0, "{region} is asked about in {home}");
+        assert_eq!(cloud.lists(region), 0, "{region}");
+    }
+    assert_eq!(cloud.regions(), 0, "the commercial partition knows nothing of them");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_region_that_is_there_is_not_asked_about_again_for_half_an_hour() {
     let (server, cloud) = world();
     cloud.down("xx-open-1", true);
