@@ -22,7 +22,9 @@ use crate::cloud::{Cloud, Clouds, Door, Way, Ways};
 use crate::facts::GroupKey;
 use crate::metrics::CapacityMetrics;
 use crate::offer::{Offer, strange_makers};
-use crate::shelf::{Errand, Found, Picture, Place, Recalled, Refusal, Rules, Shelf, Standing, System, VERY_STALE};
+use crate::shelf::{
+    Ec2Place, Errand, Found, Picture, Place, Recalled, Refusal, Rules, Shelf, Standing, System, VERY_STALE,
+};
 use crate::store::Store;
 
 /// How long one errand may take, with all its pages and attempts.
@@ -49,6 +51,14 @@ pub type Orders = mpsc::UnboundedReceiver<Order>;
 enum Done {
     Recalled(Vec<Page>),
     Asked(Errand, Box<str>, Box<Answer>),
+}
+
+/// What is worth keeping for the next process.
+enum News {
+    /// All types of a place.
+    Listed(Page),
+    /// One type more.
+    Added(Ec2Place, TypeFacts),
 }
 
 /// What the cloud answered.
@@ -173,7 +183,12 @@ impl<C: Ways> Catalogue<C> {
                     None => return stop.cancelled().await,
                 },
                 Some(done) = running.join_next() => match done {
-                    Ok(done) => wake(self.land(done)),
+                    Ok(done) => {
+                        let (waited, news) = self.land(done);
+                        wake(waited);
+                        // Packing takes a while, and nobody waits for it.
+                        self.keep(news);
+                    }
                     // One errand that panics would leave all who wait for it waiting.
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                     Err(_) => {}
@@ -357,36 +372,55 @@ impl<C: Ways> Catalogue<C> {
         }
     }
 
-    fn land(&self, done: Done) -> Vec<GroupKey> {
+    /// Puts an answer on the shelf; says who waited for it, and what of it is worth keeping.
+    fn land(&self, done: Done) -> (Vec<GroupKey>, Option<News>) {
         let (now, dice) = (self.clock.instant(), self.clock.roll());
         let (errand, by, answer) = match done {
             Done::Recalled(pages) => {
                 let lists = pages.into_iter().map(|page| self.recalled(page)).collect();
-                return self.shelf().recalled(lists, now, dice);
+                return (self.shelf().recalled(lists, now, dice), None);
             }
             Done::Asked(errand, by, answer) => (errand, by, *answer),
         };
         match (errand, answer) {
             (Errand::Fill(place), Answer::Types(types)) => {
-                if let (Some(store), Place::Ec2(place), Ok(list)) = (&self.store, &place, &types) {
-                    store.listed(place, &list.types, self.clock.now());
-                }
-                let types = types.map(|list| self.offers(list.types));
-                self.shelf().filled(&place, &by, types, now, dice)
+                let offers = types.as_ref().map(|list| self.offers(&list.types)).map_err(Refusal::clone);
+                let waited = self.shelf().filled(&place, &by, offers, now, dice);
+                let news = match (place, types) {
+                    (Place::Ec2(place), Ok(TypeList { types, .. })) => {
+                        Some(News::Listed(Page { place, listed: self.clock.now(), types }))
+                    }
+                    _ => None,
+                };
+                (waited, news)
             }
             (Errand::Look(place, name), Answer::One(one)) => {
-                if let (Some(store), Place::Ec2(place), Ok(Some(facts))) = (&self.store, &place, &one) {
-                    store.added(place, facts);
-                }
-                let one = one.map(|facts| facts.map(|facts| Arc::new(Offer::of_ec2(&facts))));
-                self.shelf().looked(&place, &name, &by, one, now)
+                let offer = one.as_ref().map(|facts| facts.as_ref().map(|facts| Arc::new(Offer::of_ec2(facts))));
+                let waited = self.shelf().looked(&place, &name, &by, offer.map_err(Refusal::clone), now);
+                let news = match (place, one) {
+                    (Place::Ec2(place), Ok(Some(facts))) => Some(News::Added(place, facts)),
+                    _ => None,
+                };
+                (waited, news)
             }
-            (Errand::Fill(place), Answer::Offers(offers)) => self.shelf().filled(&place, &by, offers, now, dice),
-            (Errand::Look(place, wanted), Answer::Offering(one)) => self.shelf().looked(&place, &wanted, &by, one, now),
+            (Errand::Fill(place), Answer::Offers(offers)) => {
+                (self.shelf().filled(&place, &by, offers, now, dice), None)
+            }
+            (Errand::Look(place, wanted), Answer::Offering(one)) => {
+                (self.shelf().looked(&place, &wanted, &by, one, now), None)
+            }
             (Errand::Image(place, id), Answer::Image(known, life)) => {
-                self.shelf().pictured(&place, &id, known, life, now)
+                (self.shelf().pictured(&place, &id, known, life, now), None)
             }
-            _ => Vec::new(),
+            _ => (Vec::new(), None),
+        }
+    }
+
+    fn keep(&self, news: Option<News>) {
+        match (&self.store, news) {
+            (Some(store), Some(News::Listed(page))) => store.listed(&page),
+            (Some(store), Some(News::Added(place, facts))) => store.added(&place, &facts),
+            (None, _) | (_, None) => {}
         }
     }
 
@@ -394,17 +428,17 @@ impl<C: Ways> Catalogue<C> {
         let age = Duration::try_from(self.clock.now().duration_since(page.listed)).unwrap_or_default();
         let (types, age_s) = (page.types.len(), age.as_secs());
         tracing::info!(region = %page.place.region, types, age_s, "catalogue recalled");
-        Recalled { place: Place::Ec2(page.place), types: self.offers(page.types), age }
+        Recalled { place: Place::Ec2(page.place), types: self.offers(&page.types), age }
     }
 
-    fn offers(&self, types: Vec<TypeFacts>) -> BTreeMap<Box<str>, Arc<Offer>> {
+    fn offers(&self, types: &[TypeFacts]) -> BTreeMap<Box<str>, Arc<Offer>> {
         let mut strange: Vec<&str> = types.iter().flat_map(strange_makers).collect();
         strange.sort_unstable();
         strange.dedup();
         for maker in strange.into_iter().filter(|maker| self.metrics.is_new_maker(maker)) {
             tracing::warn!(maker, "no extended resource is known for accelerators of this maker");
         }
-        types.into_iter().map(|facts| (facts.name.clone(), Arc::new(Offer::of_ec2(&facts)))).collect()
+        types.iter().map(|facts| (facts.name.clone(), Arc::new(Offer::of_ec2(facts)))).collect()
     }
 }
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use api::key::ObjectKey;
 use aws::port::TypeFacts;
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -98,9 +97,8 @@ impl Store {
     }
 
     /// The cloud has listed all types of a place.
-    pub fn listed(&self, place: &Ec2Place, types: &[TypeFacts], listed: Timestamp) {
-        let page = Page { place: place.clone(), listed, types: types.to_vec() };
-        self.change(|archive| archive.put(&page).map(|()| true));
+    pub fn listed(&self, page: &Page) {
+        self.change(|archive| archive.put(page).map(|()| true));
     }
 
     /// The cloud has told of one type more.

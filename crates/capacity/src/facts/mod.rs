@@ -88,11 +88,12 @@ impl World {
         })
     }
 
-    /// Waits until every index is complete, or known to have nothing to hold.
+    /// Waits until every index that a group is judged by is complete, or known to have nothing to hold. Groups of Cluster
+    /// API are judged by none of each other: the catalogue is asked for, and the first are annotated, while the rest of a
+    /// long list of them is still read.
     pub async fn settled(&self) {
+        // Who owns a mirror is said by its original.
         self.openshift_sets.settled().await;
-        self.deployments.settled().await;
-        self.sets.settled().await;
         self.templates.settled().await;
         self.clusters.settled().await;
         self.aws_clusters.settled().await;

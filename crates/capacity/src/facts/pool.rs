@@ -37,9 +37,8 @@ impl Pools {
         Ok(Self { groups: manager.feed()?, scaling: manager.feed()?, managed: manager.feed()? })
     }
 
-    /// Waits until every index is complete, or known to have nothing to hold.
+    /// Waits until every index that a pool is judged by is complete, or known to have nothing to hold.
     pub async fn settled(&self) {
-        self.groups.settled().await;
         self.scaling.settled().await;
         self.managed.settled().await;
     }

@@ -216,3 +216,39 @@ async fn what_is_looked_up_written_and_left_to_users_is_counted() {
     idle().await;
     assert_eq!(read(&overrides), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_groups_that_takes_long_holds_up_no_other_group() {
+    let (server, cloud) = world();
+    for object in [template("t", "m5.xlarge"), group("MachineDeployment", "d", "t"), group("MachineSet", "s", "t")] {
+        server.put(object).unwrap();
+    }
+    server.put(cluster(("AWSCluster", "c"), None)).unwrap();
+    server.put(aws_cluster("us-east-1")).unwrap();
+    let slow = Duration::from_secs(120);
+    server.inject(Rule::any().path_contains("/cluster.x-k8s.io/v1beta2/machinesets").always(), Action::Delay(slow));
+    let _process = running(&server, config(), cloud.clone());
+    assert!(server.wait_until(SOON, has(DEPLOYMENTS, NS, "d", "cpu", "4")).await);
+    assert_eq!(notes(&server, SETS, NS, "s").get("cpu"), None, "it has not been read yet");
+    assert!(server.wait_until(2 * slow, has(SETS, NS, "s", "cpu", "4")).await);
+    assert_eq!(cloud.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_judged_before_all_is_known_that_it_is_judged_by() {
+    for path in ["/awsmachinetemplates", "/clusters", "/awsclusters", "/machine.openshift.io/v1beta1/machinesets"] {
+        let (server, cloud) = world();
+        for object in [template("t", "m5.xlarge"), group("MachineDeployment", "d", "t")] {
+            server.put(object).unwrap();
+        }
+        server.put(cluster(("AWSCluster", "c"), None)).unwrap();
+        server.put(aws_cluster("us-east-1")).unwrap();
+        let slow = Duration::from_secs(120);
+        server.inject(Rule::any().path_contains(path).always(), Action::Delay(slow));
+        let _process = running(&server, config(), cloud.clone());
+        tokio::time::sleep(slow / 2).await;
+        assert_eq!((server.effects(), cloud.calls()), (0, 0), "{path}");
+        assert!(server.wait_until(2 * slow, has(DEPLOYMENTS, NS, "d", "cpu", "4")).await, "{path}");
+        assert_eq!(events(&server, "d"), [], "{path}");
+    }
+}
