@@ -35,6 +35,16 @@ pub const DEDICATED_HOST_RELEASE: &str = "DedicatedHostRelease";
 /// Condition type of an AWSMachine: its instance has the security groups it should have.
 pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
 
+/// What a reason tells of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// All is as it should be, or something happened that was wanted: it stands on conditions that hold, on `Paused` where
+    /// nothing is paused, and in events of the type `Normal`. Nobody has anything to look for.
+    Well,
+    /// Something is missing, on its way or wrong: the book tells why, how to look at it and what to do.
+    Wanting,
+}
+
 /// A reason as the book lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -44,6 +54,8 @@ pub struct Entry {
     pub reason: &'static str,
     /// What it means, in one sentence.
     pub meaning: &'static str,
+    /// What it tells of its object.
+    pub tone: Tone,
     /// Page and anchor in the book, below `book/src/`.
     pub anchor: &'static str,
 }
@@ -62,8 +74,17 @@ pub fn all() -> Vec<Entry> {
     all
 }
 
+macro_rules! tone {
+    () => {
+        $crate::reasons::Tone::Wanting
+    };
+    (well) => {
+        $crate::reasons::Tone::Well
+    };
+}
+
 macro_rules! reasons {
-    ($room:literal { $($name:ident, $anchor:literal, $meaning:literal;)+ }) => {
+    ($room:literal { $($name:ident $(: $tone:ident)?, $anchor:literal, $meaning:literal;)+ }) => {
         /// Why a condition of this room is as it is.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
@@ -84,6 +105,11 @@ macro_rules! reasons {
                 match self { $(Self::$name => $meaning,)+ }
             }
 
+            /// What the reason tells of its object.
+            pub const fn tone(self) -> super::Tone {
+                match self { $(Self::$name => tone!($($tone)?),)+ }
+            }
+
             /// Page and anchor in the book, below `book/src/`.
             pub const fn anchor(self) -> &'static str {
                 match self { $(Self::$name => concat!("reasons/", $room, ".md#", $anchor),)+ }
@@ -91,7 +117,13 @@ macro_rules! reasons {
 
             /// The reason as the book lists it.
             pub const fn entry(self) -> super::Entry {
-                super::Entry { room: $room, reason: self.as_str(), meaning: self.meaning(), anchor: self.anchor() }
+                super::Entry {
+                    room: $room,
+                    reason: self.as_str(),
+                    meaning: self.meaning(),
+                    tone: self.tone(),
+                    anchor: self.anchor(),
+                }
             }
         }
 
@@ -114,13 +146,15 @@ pub mod common {
     reasons! { "common" {
         InternalError, "internalerror",
             "Berth met a fault of its own while working on this object; the object was set aside and is tried again.";
+        NotJudged, "notjudged",
+            "A condition that counts has not been judged yet, so nobody can say whether the object is ready.";
     } }
 }
 
 /// Reasons on HostClaimKind objects.
 pub mod claim_kind {
     reasons! { "claim-kind" {
-        ControllerAlive, "controlleralive",
+        ControllerAlive: well, "controlleralive",
             "The controller of this kind renewed its heartbeat in time, so claims of the kind are served.";
         HeartbeatMissing, "heartbeatmissing",
             "No controller has ever reported for this kind, so claims of the kind wait.";
@@ -135,7 +169,7 @@ pub mod claim_kind {
 pub mod claims {
     reasons! { "claims" {
         // Associated
-        BareMetalHostAssociated, "baremetalhostassociated",
+        BareMetalHostAssociated: well, "baremetalhostassociated",
             "The claim has a host, whose consumerRef names it.";
         NoBareMetalHost, "nobaremetalhost",
             "No host fits the claim, so it waits until one does.";
@@ -167,7 +201,7 @@ pub mod claims {
             "The claim is paused and its host could not be paused with it.";
         PauseAnnotationRemoveFailed, "pauseannotationremovefailed",
             "The claim is not paused any more and its host could not be set going again.";
-        MachineAssociated, "machineassociated",
+        MachineAssociated: well, "machineassociated",
             "The claim has a machine of its kind.";
         NoMachine, "nomachine",
             "There is no machine of the claim's kind yet.";
@@ -180,7 +214,7 @@ pub mod claims {
         NoControllerForKind, "nocontrollerforkind",
             "No running controller serves the claim's kind, so nobody acts on the claim.";
         // Synchronized
-        ConfigurationSynced, "configurationsynced",
+        ConfigurationSynced: well, "configurationsynced",
             "The host has everything the claim asks for.";
         UserDataSecretSyncFailure, "userdatasecretsyncfailure",
             "The Secret named in spec.userData cannot be used, so the host is not deployed.";
@@ -211,7 +245,7 @@ pub mod claims {
         Forbidden, "forbidden",
             "Berth may not do what the claim needs, so it waits a minute and tries again.";
         // Provisioned
-        Provisioned, "provisioned",
+        Provisioned: well, "provisioned",
             "What the claim asks for runs on its machine.";
         NotProvisioned, "notprovisioned",
             "Nothing is deployed on the machine.";
@@ -222,7 +256,7 @@ pub mod claims {
         HostError, "hosterror",
             "The machine reports an error.";
         // AvailableForProvisioning
-        Available, "available",
+        Available: well, "available",
             "The machine can be deployed.";
         NotAvailable, "notavailable",
             "The machine cannot be deployed now.";
@@ -231,11 +265,11 @@ pub mod claims {
         NotManageable, "notmanageable",
             "The machine cannot be reached by its management controller.";
         // Authorized
-        PolicyAdmits, "policyadmits",
+        PolicyAdmits: well, "policyadmits",
             "A policy in the namespace of the host admits the claim.";
-        SameNamespace, "samenamespace",
+        SameNamespace: well, "samenamespace",
             "Claim and host are in one namespace.";
-        DefaultAllow, "defaultallow",
+        DefaultAllow: well, "defaultallow",
             "The namespace of the host has no policy and the installation admits everybody there.";
         PolicyRevoked, "policyrevoked",
             "The claim has its host, but no policy admits it any more.";
@@ -244,7 +278,7 @@ pub mod claims {
         // Paused
         Paused, "paused",
             "The claim or its Cluster is paused, so nothing is changed.";
-        NotPaused, "notpaused",
+        NotPaused: well, "notpaused",
             "The claim is not paused.";
         // Movable
         HostInOtherNamespace, "hostinothernamespace",
@@ -254,17 +288,17 @@ pub mod claims {
         MachineKnownByClaim, "machineknownbyclaim",
             "The machine is known by the uid of its claim, which another cluster would not keep, so the claim cannot be moved.";
         // Ready
-        Ready, "ready",
+        Ready: well, "ready",
             "The claim has all it asks for.";
         NotReady, "notready",
             "Something is missing; the message names the conditions.";
         // Accepted, of a HostDeployPolicy
-        Accepted, "accepted",
+        Accepted: well, "accepted",
             "The policy is in force.";
         InvalidRegexp, "invalidregexp",
             "A regular expression of the policy cannot be used, so this policy admits nobody; other policies are not affected.";
         // Ready, of a HostClaimQuota
-        WithinQuota, "withinquota",
+        WithinQuota: well, "withinquota",
             "The tenants of the quota hold no more hosts than it allows.";
         OverQuota, "overquota",
             "The tenants of the quota hold more hosts than it allows; nobody loses a host, but nobody gets one.";
@@ -292,23 +326,23 @@ pub mod claims {
         CoolDown, "cooldown",
             "The host was refused to the claim a moment ago, or failed it before.";
         // Events
-        HostSelected, "hostselected",
+        HostSelected: well, "hostselected",
             "A host was chosen and is about to be bound.";
-        HostBound, "hostbound",
+        HostBound: well, "hostbound",
             "A host was bound to the claim.";
         BindConflict, "bindconflict",
             "Somebody else changed or took the host at the same time; another try follows at once.";
         Unbound, "unbound",
             "The claim does not have its host any more.";
-        SecretCopied, "secretcopied",
+        SecretCopied: well, "secretcopied",
             "A Secret of the claim was copied beside its host.";
-        ProvisioningStarted, "provisioningstarted",
+        ProvisioningStarted: well, "provisioningstarted",
             "The host was told what to deploy.";
         Released, "released",
             "The host was cleaned and given back.";
-        HostReleased, "hostreleased",
+        HostReleased: well, "hostreleased",
             "The claim of the host gave it back.";
-        RebootForwarded, "rebootforwarded",
+        RebootForwarded: well, "rebootforwarded",
             "The host was told to reboot.";
         RebootDeferred, "rebootdeferred",
             "A reboot was asked for and happens once the machine is provisioned.";
@@ -334,9 +368,9 @@ pub mod claims {
 /// Reasons on Clusters, for their control-plane and ingress addresses.
 pub mod vip {
     reasons! { "vip" {
-        Allocated, "allocated",
+        Allocated: well, "allocated",
             "The address was taken from a pool and stands on the Cluster.";
-        Manual, "manual",
+        Manual: well, "manual",
             "The user chose the endpoint, so no address is taken from a pool.";
         ManualInsidePool, "manualinsidepool",
             "The user chose an endpoint that a matching pool may still give to somebody else.";
@@ -364,7 +398,7 @@ pub mod vip {
 /// Reasons of events on MachineSets and MachineDeployments, for the capacity they announce.
 pub mod capacity {
     reasons! { "capacity" {
-        CapacityAnnotated, "capacityannotated",
+        CapacityAnnotated: well, "capacityannotated",
             "The annotations are right again after a failure.";
         FailedUpdate, "failedupdate",
             "The type, the template or the Secret that the object names cannot be found or does not say enough.";
@@ -385,7 +419,7 @@ pub mod capacity {
 pub mod hosts {
     reasons! { "hosts" {
         // InstanceReady
-        InstanceRunning, "instancerunning",
+        InstanceRunning: well, "instancerunning",
             "The instance runs.";
         WaitingForClusterInfrastructure, "waitingforclusterinfrastructure",
             "The network of the cluster is not there yet, so nothing is started.";
@@ -410,7 +444,7 @@ pub mod hosts {
         InstanceNotFound, "instancenotfound",
             "EC2 does not know the instance any more, or not as this machine's, and no second one is started in its place.";
         // DedicatedHostReady
-        HostAvailable, "hostavailable",
+        HostAvailable: well, "hostavailable",
             "The dedicated host can be used.";
         HostAllocationStarted, "hostallocationstarted",
             "The intent to allocate a host is stored, and the host is being asked for.";
@@ -443,56 +477,56 @@ pub mod hosts {
             "The host belongs to a reservation and cannot be released before its end.";
         DedicatedHostReleaseFailed, "dedicatedhostreleasefailed",
             "The host could not be released, and the machine stays until it is.";
-        Released, "released",
+        Released: well, "released",
             "All hosts of the machine are released.";
-        Retained, "retained",
+        Retained: well, "retained",
             "The hosts were left behind, because autoRelease is false.";
         Abandoned, "abandoned",
             "The hosts were given up by order of an operator, without being released.";
         // SecurityGroupsReady
-        SecurityGroupsSynced, "securitygroupssynced",
+        SecurityGroupsSynced: well, "securitygroupssynced",
             "The instance has the security groups it should have.";
         SecurityGroupsSyncFailed, "securitygroupssyncfailed",
             "The security groups of the instance could not be read or set.";
         // Paused
         Paused, "paused",
             "The machine or its Cluster is paused, so EC2 is not called.";
-        NotPaused, "notpaused",
+        NotPaused: well, "notpaused",
             "The machine is not paused.";
         // Ready
-        Ready, "ready",
+        Ready: well, "ready",
             "The instance runs and everything about it is as it should be.";
         NotReady, "notready",
             "Something is missing; the message names the conditions.";
         InvalidSpec, "invalidspec",
             "The spec breaks a rule that admission would have refused, so nothing is started.";
         // Events
-        SuccessfulCreate, "successfulcreate",
+        SuccessfulCreate: well, "successfulcreate",
             "An instance was started.";
         FailedCreate, "failedcreate",
             "An instance could not be started.";
-        SuccessfulTerminate, "successfulterminate",
+        SuccessfulTerminate: well, "successfulterminate",
             "The instance was terminated.";
         FailedTerminate, "failedterminate",
             "The instance could not be terminated.";
         NoInstanceFound, "noinstancefound",
-            "A machine is being deleted and has no instance.";
+            "EC2 does not know the instance that the machine names, or not as this machine's.";
         InstanceUnexpectedTermination, "instanceunexpectedtermination",
             "The instance ended without the machine being deleted.";
         SuccessfulAllocateDedicatedHost, "successfulallocatededicatedhost",
             "A dedicated host was allocated.";
         FailedAllocateDedicatedHost, "failedallocatededicatedhost",
             "No dedicated host could be allocated.";
-        SuccessfulReleaseHost, "successfulreleasehost",
+        SuccessfulReleaseHost: well, "successfulreleasehost",
             "A dedicated host was released.";
         FailedReleaseHost, "failedreleasehost",
             "A dedicated host could not be released.";
-        DedicatedHostRetained, "dedicatedhostretained",
+        DedicatedHostRetained: well, "dedicatedhostretained",
             "A dedicated host was left behind on purpose.";
-        DedicatedHostReplaced, "dedicatedhostreplaced",
+        DedicatedHostReplaced: well, "dedicatedhostreplaced",
             "EC2 moved the instance to another dedicated host.";
         DedicatedHostFailed, "dedicatedhostfailed",
-            "A dedicated host failed for good.";
+            "A dedicated host failed for good, is lost, or is not provably whose it seems.";
         DedicatedHostAbandoned, "dedicatedhostabandoned",
             "A dedicated host was given up by order of an operator.";
     } }

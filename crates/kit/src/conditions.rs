@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use api::reasons::common::Reason;
 use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -157,7 +158,8 @@ pub fn fold(old: &[Condition], verdicts: &[Verdict], generation: i64, now: Times
 pub fn summary(verdicts: &[Verdict], order: &[&'static str]) -> Verdict {
     let judge = |type_: &&'static str| {
         let found = verdicts.iter().filter(|v| v.type_ == *type_).max_by_key(|v| rank(v)).cloned();
-        found.unwrap_or_else(|| Verdict::unknown(type_, "NotJudged", "not judged yet"))
+        let words = "It has not been judged yet; the next look does.";
+        found.unwrap_or_else(|| Verdict::unknown(type_, Reason::NotJudged.as_str(), words))
     };
     let mut worst: Option<Verdict> = None;
     for verdict in order.iter().map(judge).filter(|v| v.state != State::True) {

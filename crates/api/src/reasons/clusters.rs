@@ -39,8 +39,6 @@ reasons! { "clusters" {
         "The first machine of the control plane is not available yet.";
     OutdatedInformation, "outdatedinformation",
         "Cluster API has not looked at the latest change yet.";
-    ExternalEtcdNotAvailable, "externaletcdnotavailable",
-        "The machines that run etcd are not available.";
     RollingUpgradeInProgress, "rollingupgradeinprogress",
         "Machines are being replaced.";
     ScalingUp, "scalingup",
@@ -71,42 +69,42 @@ reasons! { "clusters" {
     Deleting, "deleting",
         "The cluster is being deleted.";
     // CloudStackDatacenterConfig
-    Validated, "validated",
+    Validated: well, "validated",
         "Every availability zone was checked and can be used.";
     ValidationFailed, "validationfailed",
         "A check failed; the message says what has to be put right.";
     CredentialsInvalid, "credentialsinvalid",
         "A Secret is missing or incomplete, or CloudStack does not take its keys.";
-    CredentialsAccepted, "credentialsaccepted",
+    CredentialsAccepted: well, "credentialsaccepted",
         "CloudStack takes the keys of every Secret.";
-    CredentialsRotated, "credentialsrotated",
+    CredentialsRotated: well, "credentialsrotated",
         "A Secret was changed and is used as it is now.";
-    EndpointAnswers, "endpointanswers",
+    EndpointAnswers: well, "endpointanswers",
         "CloudStack answers.";
     EndpointUnreachable, "endpointunreachable",
         "CloudStack does not answer, or answers that it cannot at present.";
     NotChecked, "notchecked",
         "It was not checked, because something else has to be put right first.";
     // events of a Cluster
-    ClusterCreating, "clustercreating",
+    ClusterCreating: well, "clustercreating",
         "The objects of a new cluster are written for the first time.";
-    ControlPlaneApplied, "controlplaneapplied",
+    ControlPlaneApplied: well, "controlplaneapplied",
         "Objects of the control plane were written.";
-    ControlPlaneReady, "controlplaneready",
+    ControlPlaneReady: well, "controlplaneready",
         "The control plane is as wanted.";
-    CNIInstalled, "cniinstalled",
+    CNIInstalled: well, "cniinstalled",
         "The network plugin was installed.";
-    CNIUpgraded, "cniupgraded",
+    CNIUpgraded: well, "cniupgraded",
         "The network plugin was upgraded.";
-    WorkersApplied, "workersapplied",
+    WorkersApplied: well, "workersapplied",
         "Objects of workers were written.";
-    WorkerGroupDeleted, "workergroupdeleted",
+    WorkerGroupDeleted: well, "workergroupdeleted",
         "A group of workers that nobody wants any more was deleted.";
-    TemplateReplaced, "templatereplaced",
+    TemplateReplaced: well, "templatereplaced",
         "Another template took the place of one; its machines are replaced.";
-    ClusterReady, "clusterready",
+    ClusterReady: well, "clusterready",
         "The cluster is as wanted.";
-    ClusterDeleted, "clusterdeleted",
+    ClusterDeleted: well, "clusterdeleted",
         "Nothing is left of the cluster.";
     DriftRepaired, "driftrepaired",
         "Somebody changed a generated object; it was set back.";

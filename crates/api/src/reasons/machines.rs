@@ -8,7 +8,7 @@ pub const METAL3_DATA_READY: &str = "Metal3DataReady";
 pub const KUBERNETES_NODE_READY: &str = "KubernetesNodeReady";
 
 reasons! { "machines" {
-    NotPaused, "notpaused",
+    NotPaused: well, "notpaused",
         "The machine or cluster is not paused.";
     Paused, "paused",
         "The machine, or its Cluster, is paused, so nothing is changed.";
@@ -36,13 +36,13 @@ reasons! { "machines" {
         "Somebody else changed fields of the claim that the machine sets, and their values were left as they are.";
     HostClaimRefused, "hostclaimrefused",
         "The API server refused what the machine asks of its claim.";
-    HostClaimSynchronized, "hostclaimsynchronized",
+    HostClaimSynchronized: well, "hostclaimsynchronized",
         "The claim has what the machine asks for.";
     WaitingForMetal3Data, "waitingformetal3data",
         "The data of the machine is not rendered yet.";
     AssociateM3MetaDataFailed, "associatem3metadatafailed",
         "The data of the machine cannot be rendered.";
-    SecretsSet, "secretsset",
+    SecretsSet: well, "secretsset",
         "The data of the machine is rendered.";
     ProviderIDMismatch, "provideridmismatch",
         "The machine carries another provider id than its claim gives, and it was left as it is.";
@@ -56,7 +56,7 @@ reasons! { "machines" {
         "More than one Node of the workload cluster fits the machine, and none was chosen.";
     NodeTaken, "nodetaken",
         "The Node of the machine carries the provider id of another machine.";
-    NodeReady, "nodeready",
+    NodeReady: well, "nodeready",
         "The Node of the machine was found and carries its provider id.";
     WaitingForClusterOwner, "waitingforclusterowner",
         "No Cluster of Cluster API owns the Metal3Cluster yet.";
@@ -66,15 +66,15 @@ reasons! { "machines" {
         "The endpoint of the control plane is neither a host name nor an address, or its port is no port.";
     MachinesRemain, "machinesremain",
         "The Metal3Cluster waits until the machines of its cluster are gone.";
-    InfrastructureReady, "infrastructureready",
+    InfrastructureReady: well, "infrastructureready",
         "The Metal3Cluster has what Cluster API needs of it.";
-    HostClaimCreated, "hostclaimcreated",
+    HostClaimCreated: well, "hostclaimcreated",
         "A claim was made for the machine.";
-    HostClaimReleased, "hostclaimreleased",
+    HostClaimReleased: well, "hostclaimreleased",
         "The claim of the machine was deleted with it.";
-    NodeLabelsSynchronized, "nodelabelssynchronized",
+    NodeLabelsSynchronized: well, "nodelabelssynchronized",
         "Labels of the host were put on the Node of the machine, or taken off it.";
-    DataRendered, "datarendered",
+    DataRendered: well, "datarendered",
         "The data of the machine is rendered into its Secrets.";
     DataPending, "datapending",
         "The data of the machine is being made or rendered.";
@@ -82,7 +82,7 @@ reasons! { "machines" {
         "The data was deleted by somebody while its machine still uses it, and goes with its data claim.";
     TemplateMissing, "templatemissing",
         "The Metal3DataTemplate is not there, is being deleted, or is not in the namespace of the machine.";
-    TemplateUsable, "templateusable",
+    TemplateUsable: well, "templateusable",
         "Machines get their data from the template.";
     WaitingForMetal3Machine, "waitingformetal3machine",
         "The Metal3Machine that the data is for is not there.";
@@ -110,7 +110,7 @@ reasons! { "machines" {
         "The host is on again and its Node has not come back yet.";
     RestoringNode, "restoringnode",
         "The Node is back and gets what it had before.";
-    Remediated, "remediated",
+    Remediated: well, "remediated",
         "The machine was rebooted, and its health check decides what follows.";
     RetryLimitReached, "retrylimitreached",
         "Rebooting did not help, and the owner of the machine was asked to replace it.";

@@ -81,18 +81,21 @@ impl Tally {
     }
 }
 
+/// How long objects of each kind waited.
+type Waits = Family<Kind, Histogram, fn() -> Histogram>;
+
 /// The rolls of all rooms of a process.
 #[derive(Default)]
 struct Rolls {
-    shown: OnceLock<Family<Kind, Histogram, fn() -> Histogram>>,
+    shown: OnceLock<Waits>,
     tallies: Arc<Mutex<BTreeMap<Place, Arc<Mutex<Tally>>>>>,
 }
 
 impl Rolls {
     /// Shows them, the first time it is called; gives the waits that have ended.
-    fn waits(&self, metrics: &Metrics, clock: &Clock) -> Family<Kind, Histogram, fn() -> Histogram> {
+    fn waits(&self, metrics: &Metrics, clock: &Clock) -> Waits {
         let shown = self.shown.get_or_init(|| {
-            let waits: Family<Kind, Histogram, fn() -> Histogram> = Family::new_with_constructor(seconds);
+            let waits: Waits = Family::new_with_constructor(seconds);
             metrics.register("room_ready_seconds", "How long objects waited until they were ready", waits.clone());
             metrics.register_collector(Counted { tallies: Arc::clone(&self.tallies), clock: clock.clone() });
             waits
@@ -144,7 +147,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Roll {
     place: Kind,
     tally: Arc<Mutex<Tally>>,
-    waits: Family<Kind, Histogram, fn() -> Histogram>,
+    waits: Waits,
     clock: Clock,
     leadership: Leadership,
     told: Mutex<HashMap<u64, Stand>>,

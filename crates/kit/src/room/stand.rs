@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// The reason of an object about which nothing has been said yet.
-const NOT_JUDGED: &str = "NotJudged";
+const NOT_JUDGED: &str = reasons::common::Reason::NotJudged.as_str();
 /// The reason of an object about which something was said that is no reason of ours.
 const OTHER: &str = "Other";
 
 /// Every word that may stand for a reason, in order. Statuses are written by many, and nobody wants a series for each word.
 static WORDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut words: Vec<&'static str> = reasons::all().into_iter().map(|entry| entry.reason).collect();
-    words.extend([NOT_JUDGED, OTHER, ""]);
+    words.extend([OTHER, ""]);
     words.sort_unstable();
     words.dedup();
     words
