@@ -1,9 +1,10 @@
 //! The ways to clouds, which all rooms of a process share.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use aws::net::{Aws, Meter, Options};
 use cloudstack::net::{Meter as AcsMeter, Options as AcsOptions, Reach, Timing};
+use kit::http::Proxies;
 use kit::manager::Manager;
 
 use crate::cli::RunOptions;
@@ -33,12 +34,21 @@ pub fn acs(manager: &Manager, options: &RunOptions) -> Reach {
 }
 
 /// How CloudStack is called, by the flags.
-fn acs_options(own: &ClustersOptions) -> AcsOptions {
+pub fn acs_options(own: &ClustersOptions) -> AcsOptions {
     let mut options = AcsOptions::new(concat!("berth/", env!("CARGO_PKG_VERSION")));
     options.timing = Timing::of(own.acs_timeout);
     options.page_size = own.acs_page_size;
     options.use_get = own.acs_use_get;
+    options.proxies = Arc::new(proxies(|name| std::env::var_os(name)?.into_string().ok()));
     options
+}
+
+/// The proxies of the environment. One that cannot be used keeps nobody from starting: CloudStack is called directly then.
+fn proxies(variable: impl Fn(&str) -> Option<String>) -> Proxies {
+    Proxies::by(variable).unwrap_or_else(|error| {
+        tracing::error!(error = %error, "calling CloudStack without a proxy");
+        Proxies::default()
+    })
 }
 
 #[cfg(test)]
@@ -66,5 +76,12 @@ mod tests {
         assert_eq!(by(&[]), (Duration::from_secs(30), Duration::from_millis(127_500), 500, false));
         let flags = ["--acs-timeout", "5s", "--acs-page-size", "50", "--acs-use-get"];
         assert_eq!(by(&flags), (Duration::from_secs(5), Duration::from_millis(27_500), 50, true));
+    }
+
+    #[test]
+    fn a_proxy_that_cannot_be_used_stops_nobody() {
+        let by = |url: &'static str| proxies(|name| (name == "HTTPS_PROXY").then(|| url.to_owned()));
+        assert_ne!(by("http://proxy.example:3128"), Proxies::default());
+        assert_eq!(by("socks5://proxy.example"), Proxies::default());
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config, client::ClientBuilder};
 use tower::timeout::TimeoutLayer;
 
@@ -38,7 +38,7 @@ pub enum Error {
         path: String,
         /// What is wrong with it.
         #[source]
-        source: Box<kube::config::KubeconfigError>,
+        source: Box<KubeconfigError>,
     },
     /// Nothing tells which cluster to talk to.
     #[error("finding a cluster: no --kubeconfig, not in a pod, and no default kubeconfig")]
@@ -50,6 +50,12 @@ pub enum Error {
         stored: String,
         /// The field.
         field: &'static str,
+    },
+    /// A kubeconfig names a proxy. Only its host is told: a password may stand before it.
+    #[error("the kubeconfig names the proxy {proxy}, which is not used: API servers are called directly")]
+    Proxy {
+        /// The host of the proxy.
+        proxy: String,
     },
     /// The configuration cannot be turned into a client.
     #[error("building the Kubernetes client")]
@@ -77,7 +83,7 @@ pub async fn connect_stored(text: &str, stored: &str, agent: &str) -> Result<Cli
     if let Some(field) = outside(&file) {
         return Err(Error::Outside { stored: stored.to_owned(), field });
     }
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+    let config = configured(file, &KubeConfigOptions::default())
         .await
         .map_err(|source| Error::Kubeconfig { path: stored.to_owned(), source: Box::new(source) })?;
     // The metric tells of the cluster that Berth serves; this is another one.
@@ -106,6 +112,10 @@ fn outside(file: &Kubeconfig) -> Option<&'static str> {
 fn build(mut config: Config, agent: &str, connect: Duration, answer: Duration, meter: &Meter) -> Result<Client, Error> {
     // kube would repeat 429, 503 and 504 by itself up to 15 times, POST included; repeating is the queue's business.
     config.default_retry = false;
+    // kube refuses it too, and quotes it whole.
+    if let Some(proxy) = &config.proxy_url {
+        return Err(Error::Proxy { proxy: proxy.host().unwrap_or_default().to_owned() });
+    }
     config.connect_timeout = Some(connect);
     // A body that stalls must not hold its reader for ever. Watches end by themselves after 290 s.
     config.read_timeout = Some(STALLED);
@@ -117,18 +127,43 @@ fn build(mut config: Config, agent: &str, connect: Duration, answer: Duration, m
     Ok(builder.with_layer(&TimeoutLayer::new(answer)).with_layer(meter).build())
 }
 
+/// Stands in a kubeconfig where it names no proxy.
+const NO_PROXY: &str = "http://directly.invalid";
+
+/// What a kubeconfig says, and nothing of what the environment says of proxies: where the file names none, kube would send
+/// everything through that of `HTTPS_PROXY`, whatever `NO_PROXY` says, and has no part here that could. One that the file itself
+/// names stays, and is refused.
+async fn configured(mut file: Kubeconfig, options: &KubeConfigOptions) -> Result<Config, KubeconfigError> {
+    for cluster in file.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        if cluster.proxy_url.as_ref().is_none_or(String::is_empty) {
+            cluster.proxy_url = Some(NO_PROXY.to_owned());
+        }
+    }
+    let mut config = Config::from_custom_kubeconfig(file, options).await?;
+    config.proxy_url = config.proxy_url.filter(|url| *url != NO_PROXY);
+    Ok(config)
+}
+
 async fn config(access: &Access) -> Result<Config, Error> {
     let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
     let named = |path: String| move |source| Error::Kubeconfig { path, source: Box::new(source) };
     if let Some(path) = &access.kubeconfig {
         let shown = path.display().to_string();
         let file = Kubeconfig::read_from(path).map_err(named(shown.clone()))?;
-        return Config::from_custom_kubeconfig(file, &options).await.map_err(named(shown));
+        return configured(file, &options).await.map_err(named(shown));
     }
+    let default = async { configured(Kubeconfig::read()?, &options).await }.await;
     if access.context.is_some() {
-        return Config::from_kubeconfig(&options).await.map_err(named("of the default location".to_owned()));
+        return default.map_err(named("of the default location".to_owned()));
     }
-    Config::infer().await.map_err(|e| Error::Infer(Box::new(e)))
+    match default {
+        Ok(mut config) => {
+            config.apply_debug_overrides();
+            Ok(config)
+        }
+        // It reads that file once more, to tell of both when neither can be used.
+        Err(_) => Config::infer().await.map_err(|e| Error::Infer(Box::new(e))),
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +188,49 @@ mod tests {
             assert!(error.contains(field) && error.contains("ns/c-kubeconfig"), "{error}");
         }
         assert!(connect_stored("{", "ns/c-kubeconfig", "test").await.is_err());
+    }
+
+    /// Variables of a process can only be set from outside, so this runs itself, once for each that there might be.
+    #[tokio::test]
+    async fn a_proxy_of_the_environment_is_not_for_api_servers() {
+        let this = "client::tests::a_proxy_of_the_environment_is_not_for_api_servers";
+        let own = "http://user:canary@own.example:3128/";
+        let within = std::env::var_os("BERTH_TEST_DIR").map(PathBuf::from);
+        let Some(dir) = within else {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, proxy) in [("plain", String::new()), ("own", format!(", proxy-url: \"{own}\""))] {
+                let text = format!(
+                    "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+                     clusters: [{{name: c, cluster: {{server: \"https://10.0.0.5:6443\"{proxy}}}}}]\nusers: [{{name: u, user: {{token: t}}}}]\n"
+                );
+                std::fs::write(dir.path().join(name), text).unwrap();
+            }
+            for proxy in ["", "http://proxy.example:3128", own, "no URL"] {
+                let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+                again.args(["--exact", this]).env("BERTH_TEST_DIR", dir.path()).env("HTTPS_PROXY", proxy);
+                let output = again.env("KUBECONFIG", dir.path().join("plain")).output().unwrap();
+                let told = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(output.status.success() && told.contains("1 passed"), "{proxy:?}: {told}");
+            }
+            return;
+        };
+        let file = |name: &str| Access { kubeconfig: Some(dir.join(name)), context: None };
+        let context = Access { kubeconfig: None, context: Some("c".to_owned()) };
+        for access in [file("plain"), context, Access::default()] {
+            let found = config(&access).await.unwrap();
+            assert_eq!((found.cluster_url.host(), found.proxy_url), (Some("10.0.0.5"), None), "{access:?}");
+        }
+        assert_eq!(config(&file("own")).await.unwrap().proxy_url.unwrap(), own);
+        let stored = async |name: &str| {
+            let text = std::fs::read_to_string(dir.join(name)).unwrap();
+            connect_stored(&text, "ns/c-kubeconfig", "test")
+                .await
+                .map(drop)
+                .map_err(|error| crate::class::chain(&error))
+        };
+        assert_eq!(stored("plain").await, Ok(()));
+        let refused = stored("own").await.unwrap_err();
+        assert!(refused.contains("own.example") && !refused.contains("canary"), "{refused}");
     }
 
     #[tokio::test]

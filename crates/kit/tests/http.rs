@@ -19,8 +19,10 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use kit::certs::{Pair, Slot};
 use kit::class::{Class, Classify};
 use kit::clock::Clock;
-use kit::http::{HttpClient, HttpError, HttpOptions, Policy, Resolve, TargetError};
+use kit::http::{HttpClient, HttpError, HttpOptions, Policy, Proxies, Resolve, TargetError};
 use kit::serve::{Options, Server, Tls};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -265,4 +267,116 @@ fn a_client_that_trusts_nobody_or_has_an_odd_name_is_not_made() {
         .unwrap()
         .contains("extra CA")
     );
+}
+
+/// A proxy whose every tunnel ends at one server, or that answers with something else.
+struct Proxy {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+    _task: JoinSet<()>,
+}
+
+impl Proxy {
+    async fn start(answer: &'static str, end: Option<SocketAddr>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (seen, mut task) = (asked.clone(), JoinSet::new());
+        task.spawn(async move {
+            let mut tunnels = JoinSet::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let seen = seen.clone();
+                tunnels.spawn(async move {
+                    let (mut head, mut byte) = (Vec::new(), [0]);
+                    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).await.unwrap() > 0 {
+                        head.push(byte[0]);
+                    }
+                    seen.lock().unwrap().push(String::from_utf8(head).unwrap());
+                    // In two parts, as a network may bring it.
+                    let (first, second) = answer.split_at(answer.len() / 2);
+                    stream.write_all(first.as_bytes()).await.unwrap();
+                    stream.flush().await.unwrap();
+                    stream.write_all(second.as_bytes()).await.unwrap();
+                    if let Some(end) = end {
+                        let mut end = TcpStream::connect(end).await.unwrap();
+                        let _ = tokio::io::copy_bidirectional(&mut stream, &mut end).await;
+                    }
+                });
+            }
+        });
+        Self { address, asked, _task: task }
+    }
+
+    /// Everything goes through it.
+    fn proxies(&self) -> Arc<Proxies> {
+        let url = format!("http://berth:canary@{}", self.address);
+        Arc::new(
+            Proxies::by(|name| {
+                name.ends_with("_PROXY").then(|| if name == "NO_PROXY" { String::new() } else { url.clone() })
+            })
+            .unwrap(),
+        )
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+const GRANTED: &str = "HTTP/1.1 200 Connection established\r\nX-Proxy: test\r\n\r\n";
+
+#[tokio::test]
+async fn a_proxy_is_asked_for_the_address_that_was_checked_and_never_for_a_name() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(["name.example".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let slot = Slot::new();
+    slot.store(Pair::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap());
+    let router = |word: &'static str| Router::new().route("/", get(move || async move { word }));
+    let (plain, safe) = (serve(router("plain"), None).await, serve(router("safe"), Some(Tls::new(slot))).await);
+    for (served, url, wanted) in
+        [(&plain, "http://name.example:8080/", "plain"), (&safe, "https://name.example/", "safe")]
+    {
+        let proxy = Proxy::start(GRANTED, Some(served.address)).await;
+        let client = client(|options| {
+            options.policy = Policy::new().schemes(&["http", "https"]);
+            options.proxies = proxy.proxies();
+            options.resolver = script(&[&["198.51.100.7"], &["169.254.169.254"]]);
+            options.extra_ca = Some(certificate.pem().into_bytes());
+        });
+        assert_eq!(client.send(ask(url)).await.unwrap().body(), wanted, "the name is for the server behind it");
+        let [asked] = proxy.asked().try_into().unwrap();
+        let port = if wanted == "safe" { 443 } else { 8080 };
+        assert!(asked.starts_with(&format!("CONNECT 198.51.100.7:{port} HTTP/1.1\r\n")), "{asked}");
+        assert!(asked.contains("Proxy-Authorization: Basic YmVydGg6Y2FuYXJ5\r\n") && !asked.contains("name.example"));
+        // What may not be called may not be called through a proxy either.
+        let other = url.replace("name.example", "other.example");
+        let error = client.send(ask(&other)).await.unwrap_err();
+        assert!(matches!(error, HttpError::Refused(_)), "{error:?}");
+        assert_eq!(proxy.asked(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_does_not_help_is_told_and_nothing_was_sent() {
+    let endless = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(8 << 10)).leak();
+    for (answer, told) in [
+        ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "refused a tunnel: 407"),
+        ("HTTP/1.1 407 Who are you\r\nContent-Length: 6\r\n\r\n<html>", "refused a tunnel: 407"),
+        ("HTTP/1.1 200 OK\r\n\r\n220 mail.example", "said more than that there is a tunnel"),
+        (&*endless, "gave no answer"),
+        ("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "refused a tunnel: 403"),
+        ("SSH-2.0-Server\r\n\r\n", "gave no answer"),
+        ("HTTP/1.1 200 OK\r\n", "gave no answer"),
+    ] {
+        let proxy = Proxy::start(answer, None).await;
+        let client = client(|options| {
+            options.policy = Policy::new().schemes(&["http", "https"]);
+            options.proxies = proxy.proxies();
+        });
+        let error = client.send(ask("http://198.51.100.7/?signature=canary")).await.unwrap_err();
+        assert!(matches!(error, HttpError::Connect { .. }) && !error.maybe_sent(), "{error:?}");
+        let text = format!("{error:?} {}", kit::class::chain(&error));
+        assert!(text.contains(told) && text.contains("198.51.100.7") && !text.contains("canary"), "{text}");
+        assert_eq!(proxy.asked().len(), 1);
+    }
 }

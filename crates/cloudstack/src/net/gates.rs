@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kit::bucket::Limiter;
+use kit::bucket::{Fill, Limiter};
 use kit::clock::Clock;
 use tokio::sync::Semaphore;
 
 use crate::limits::Limits;
+use crate::profile::host_of;
 
 /// Gates that are remembered; those that nobody uses make room.
 const REMEMBERED: usize = 256;
@@ -42,6 +43,16 @@ impl Gates {
             line: kept(&self.lines, (url.to_owned(), user.to_owned()), line),
         }
     }
+
+    /// How full the buckets of each server are: of all users the emptiest, with those who wait for any.
+    pub(crate) fn fills(&self) -> BTreeMap<String, Fill> {
+        let mut all: BTreeMap<String, Fill> = BTreeMap::new();
+        for ((url, _), line) in self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let fill = line.fill();
+            all.entry(host_of(url)).and_modify(|known| *known = known.worse(fill)).or_insert(fill);
+        }
+        all
+    }
 }
 
 fn kept<K: Ord, V>(all: &Mutex<BTreeMap<K, Arc<V>>>, key: K, make: impl FnOnce() -> Arc<V>) -> Arc<V> {
@@ -55,6 +66,17 @@ fn kept<K: Ord, V>(all: &Mutex<BTreeMap<K, Arc<V>>>, key: K, make: impl FnOnce()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn of_all_users_of_a_server_the_emptiest_bucket_is_told() {
+        let gates = Gates::new(Clock::simulated(jiff::Timestamp::UNIX_EPOCH, 1), Limits::SHIPPED);
+        assert!(gates.fills().is_empty());
+        gates.of("https://a:8443/client/api", "one");
+        assert!(gates.of("https://a:8443/client/api", "other").line.try_take(4));
+        gates.of("https://b/client/api", "one");
+        let fill = |tokens| Fill { tokens, size: 10, waiting: 0 };
+        assert_eq!(gates.fills(), [("a:8443".to_owned(), fill(6)), ("b".to_owned(), fill(10))].into());
+    }
 
     #[test]
     fn users_share_the_slots_of_a_server_but_not_their_lines() {

@@ -18,7 +18,7 @@ mod sign;
 use std::sync::Arc;
 
 use kit::clock::Clock;
-use kit::http::{Carry, HttpClient, HttpError, HttpOptions, Policy, Pools, Resolve, SystemResolver};
+use kit::http::{Carry, HttpClient, HttpError, HttpOptions, Policy, Pools, Proxies, Resolve, SystemResolver};
 
 pub use call::Timing;
 pub use client::Client;
@@ -97,6 +97,8 @@ pub struct Options {
     pub policy: Policy,
     /// How names are resolved.
     pub resolver: Arc<dyn Resolve>,
+    /// What goes through a proxy.
+    pub proxies: Arc<Proxies>,
     /// Who carries requests instead of sockets: for simulators.
     pub carrier: Option<Arc<dyn Carry>>,
 }
@@ -113,6 +115,7 @@ impl Options {
             use_get: false,
             policy: profile::policy(),
             resolver: Arc::new(SystemResolver),
+            proxies: Arc::default(),
             carrier: None,
         }
     }
@@ -143,7 +146,7 @@ struct Inner {
     options: Options,
     clock: Clock,
     meter: Meter,
-    gates: Gates,
+    gates: Arc<Gates>,
     flights: Arc<Shared>,
     pools: Pools<(String, Trust)>,
 }
@@ -152,7 +155,8 @@ impl CloudStacks {
     /// Nothing is connected yet.
     #[must_use]
     pub fn new(options: Options, clock: Clock, meter: Meter) -> Self {
-        let gates = Gates::new(clock.clone(), options.limits);
+        let gates = Arc::new(Gates::new(clock.clone(), options.limits));
+        meter.show(&gates);
         let inner = Inner { options, clock, meter, gates, flights: Arc::default(), pools: Pools::default() };
         Self { inner: Arc::new(inner) }
     }
@@ -197,6 +201,7 @@ impl CloudStacks {
         http.connect = http.connect.min(options.timing.request);
         http.policy = options.policy.clone();
         http.resolver = Arc::clone(&options.resolver);
+        http.proxies = Arc::clone(&options.proxies);
         http.carrier = options.carrier.clone();
         match trust {
             Trust::System => {}

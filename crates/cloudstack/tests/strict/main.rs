@@ -3,5 +3,6 @@
 
 mod jobs;
 mod lists;
+mod proxy;
 mod support;
 mod wire;

@@ -221,9 +221,10 @@ async fn the_shipped_limits_keep_a_throttling_server_content() {
     assert!(begin.elapsed() >= Duration::from_millis(1200), "twenty had to wait: {:?}", begin.elapsed());
 }
 
-fn pair() -> (KeyPair, String) {
+/// A key pair of a server with this name, and its certificate.
+pub fn pair(name: &str) -> (KeyPair, String) {
     let key = rcgen::KeyPair::generate().unwrap();
-    let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
     let pem = certificate.pem();
     (KeyPair { chain: pem.clone().into_bytes(), key: key.serialize_pem().into_bytes() }, pem)
@@ -231,7 +232,7 @@ fn pair() -> (KeyPair, String) {
 
 #[tokio::test]
 async fn a_server_must_prove_who_it_is_unless_somebody_said_otherwise() {
-    let (tls, pem) = pair();
+    let (tls, pem) = pair("127.0.0.1");
     let sim = start(Options { tls: Some(tls), ..Options::default() }).await.unwrap();
     let data = secret(&sim.endpoint, &sim.api_key, &sim.secret_key);
     let error = client_with(options(), &data).list_zones(None).await.unwrap_err();

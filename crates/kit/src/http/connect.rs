@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tower::Service;
 use url::Host;
 
+use super::proxy::{Proxies, Proxy};
 use super::target::{Policy, TargetError};
 
 /// Finds the addresses of a name; the machine's resolver unless a test has its own.
@@ -48,6 +49,19 @@ pub enum ConnectError {
         #[source]
         source: io::Error,
     },
+    /// The proxy that the host is called through does not help.
+    #[error("cannot reach {host} port {port} through the proxy {proxy}")]
+    Proxy {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+        /// The host of the proxy.
+        proxy: String,
+        /// What happened.
+        #[source]
+        source: io::Error,
+    },
     /// No address answers.
     #[error("cannot connect to {host} port {port}")]
     Connect {
@@ -67,6 +81,7 @@ pub(super) struct Checked {
     pub(super) policy: Arc<Policy>,
     pub(super) resolver: Arc<dyn Resolve>,
     pub(super) timeout: Duration,
+    pub(super) proxies: Arc<Proxies>,
 }
 
 impl Service<Uri> for Checked {
@@ -89,16 +104,11 @@ impl Checked {
         let name = uri.host().ok_or(TargetError::NoHost)?;
         let host = Host::parse(name).map_err(TargetError::Parse)?;
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
-        let addresses = match &host {
-            Host::Ipv4(ip) => vec![IpAddr::V4(*ip)],
-            Host::Ipv6(ip) => vec![IpAddr::V6(*ip)],
-            Host::Domain(name) => {
-                let failed = |source| ConnectError::Resolve { host: name.clone(), source };
-                let resolved = tokio::time::timeout(self.timeout, self.resolver.resolve(name)).await;
-                resolved.map_err(|_| failed(io::ErrorKind::TimedOut.into()))?.map_err(failed)?
-            }
-        };
+        let addresses = self.addresses(&host).await?;
         self.policy.check_all(&host, &addresses)?;
+        if let Some(proxy) = self.proxies.through(uri.scheme_str() == Some("https"), (&host, port), &addresses) {
+            return self.through(proxy, &host, port, &addresses).await;
+        }
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
             // Exactly the address that was checked: asking the resolver again could give another answer.
@@ -115,6 +125,48 @@ impl Checked {
             }
         }
         Err(self.failed(&host, port, last))
+    }
+
+    async fn addresses(&self, host: &Host<String>) -> Result<Vec<IpAddr>, ConnectError> {
+        Ok(match host {
+            Host::Ipv4(ip) => vec![IpAddr::V4(*ip)],
+            Host::Ipv6(ip) => vec![IpAddr::V6(*ip)],
+            Host::Domain(name) => {
+                let failed = |source| ConnectError::Resolve { host: name.clone(), source };
+                let resolved = tokio::time::timeout(self.timeout, self.resolver.resolve(name)).await;
+                resolved.map_err(|_| failed(io::ErrorKind::TimedOut.into()))?.map_err(failed)?
+            }
+        })
+    }
+
+    /// A connection through a proxy, to exactly the addresses that were checked. Where the proxy is, the operator says.
+    async fn through(
+        &self,
+        proxy: &Proxy,
+        host: &Host<String>,
+        port: u16,
+        checked: &[IpAddr],
+    ) -> Result<TcpStream, ConnectError> {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for at in self.addresses(&proxy.host).await? {
+            for address in checked {
+                let tunnel = async {
+                    let mut stream = TcpStream::connect(SocketAddr::new(at, proxy.port)).await?;
+                    proxy.tunnel(&mut stream, SocketAddr::new(*address, port)).await?;
+                    Ok(stream)
+                };
+                match tokio::time::timeout(self.timeout, tunnel).await {
+                    Ok(Ok(stream)) => {
+                        let _ = stream.set_nodelay(true);
+                        return Ok(stream);
+                    }
+                    Ok(Err(error)) => last = error,
+                    Err(_) => last = io::ErrorKind::TimedOut.into(),
+                }
+            }
+        }
+        let (host, proxy) = (host.to_string(), proxy.host.to_string());
+        Err(ConnectError::Proxy { host, port, proxy, source: last })
     }
 
     fn failed(&self, host: &Host<String>, port: u16, source: io::Error) -> ConnectError {

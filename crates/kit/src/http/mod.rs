@@ -6,6 +6,7 @@
 
 mod connect;
 mod pools;
+mod proxy;
 mod target;
 mod trust;
 
@@ -34,6 +35,7 @@ use crate::clock::Clock;
 use connect::Checked;
 pub use connect::{ConnectError, Resolve, SystemResolver};
 pub use pools::Pools;
+pub use proxy::{Proxies, ProxyError};
 pub use target::{Listed, Policy, Target, TargetError, forbidden};
 
 /// How a client behaves.
@@ -59,6 +61,8 @@ pub struct HttpOptions {
     pub policy: Policy,
     /// How names are resolved.
     pub resolver: Arc<dyn Resolve>,
+    /// What goes through a proxy; nothing unless somebody says so.
+    pub proxies: Arc<Proxies>,
     /// Who carries requests in place of the network.
     pub carrier: Option<Arc<dyn Carry>>,
 }
@@ -85,6 +89,7 @@ impl HttpOptions {
             verify: true,
             policy: Policy::new(),
             resolver: Arc::new(SystemResolver),
+            proxies: Arc::default(),
             carrier: None,
         }
     }
@@ -251,6 +256,7 @@ impl HttpClient {
             policy: Arc::new(options.policy.clone()),
             resolver: options.resolver.clone(),
             timeout: options.connect,
+            proxies: options.proxies.clone(),
         };
         let connector = hyper_rustls::HttpsConnectorBuilder::new()
             .with_tls_config(tls)

@@ -193,7 +193,7 @@ impl Policy {
 }
 
 /// A name in small letters without the dot that says "complete".
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
