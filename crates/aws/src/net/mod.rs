@@ -179,6 +179,7 @@ impl Aws {
     #[must_use]
     pub fn new(options: Options, clock: Clock, meter: Meter) -> Self {
         let buckets = Arc::new(Buckets::new(clock.clone(), options.limits, options.paces.clone()));
+        meter.show(&buckets);
         let pools = Pools::default();
         Self { inner: Arc::new(Inner { options, clock, meter, buckets, pools, clients: Mutex::default() }) }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::names::Region;
-use kit::bucket::Limiter;
+use kit::bucket::{Fill, Limiter};
 use kit::clock::Clock;
 use kit::queue::Priority;
 
@@ -24,6 +24,15 @@ struct Key {
     region: Region,
     operation: &'static str,
     narrow: bool,
+}
+
+/// What is told of buckets: accounts are not told apart, because who may be called as is in users' hands.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Line {
+    pub(crate) region: Region,
+    pub(crate) operation: &'static str,
+    /// What the bucket counts.
+    pub(crate) counts: &'static str,
 }
 
 /// The two buckets of an operation.
@@ -79,6 +88,20 @@ impl Buckets {
         let pair = Arc::new(Pair { requests: limiter(requests), resources: rates.resources.map(limiter) });
         pairs.insert(key, Arc::clone(&pair));
         pair
+    }
+
+    /// How full the buckets are that somebody took from since the process began.
+    pub(crate) fn fills(&self) -> BTreeMap<Line, Fill> {
+        let mut all: BTreeMap<Line, Fill> = BTreeMap::new();
+        for (key, pair) in self.pairs.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let counted = [("requests", Some(&pair.requests)), ("resources", pair.resources.as_ref())];
+            for (counts, limiter) in counted {
+                let Some(fill) = limiter.map(Limiter::fill) else { continue };
+                let line = Line { region: key.region.clone(), operation: key.operation, counts };
+                all.entry(line).and_modify(|known| *known = known.worse(fill)).or_insert(fill);
+            }
+        }
+        all
     }
 }
 
@@ -150,6 +173,23 @@ mod tests {
         }
         let spent = (clock.instant() - begin).as_secs_f64();
         assert!((190.0..191.0).contains(&spent), "{spent}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_all_accounts_the_emptiest_bucket_is_told() {
+        let buckets = Buckets::new(Clock::simulated(Timestamp::UNIX_EPOCH, 1), Limits::Published, Vec::new());
+        assert!(buckets.fills().is_empty());
+        let region = region("us-east-1");
+        let (one, other) =
+            (buckets.of("1", &region, "RunInstances", true), buckets.of("2", &region, "RunInstances", true));
+        one.turn(3, Priority::Background).await.unwrap();
+        other.turn(1, Priority::Background).await.unwrap();
+        other.turn(1, Priority::Background).await.unwrap();
+        let told = buckets.fills();
+        let fill = |counts| told.get(&Line { region: region.clone(), operation: "RunInstances", counts }).copied();
+        assert_eq!(fill("requests"), Some(Fill { tokens: 2, size: 4, waiting: 0 }));
+        assert_eq!(fill("resources"), Some(Fill { tokens: 997, size: 1000, waiting: 0 }));
+        assert_eq!(told.len(), 2);
     }
 
     #[tokio::test(start_paused = true)]

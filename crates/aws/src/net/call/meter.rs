@@ -1,13 +1,17 @@
 //! What is measured of every call.
 
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use kit::telemetry::Metrics;
-use prometheus_client::encoding::EncodeLabelSet;
+use kit::bucket::Fill;
+use kit::telemetry::{Metrics, gauges};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 
+use super::buckets::{Buckets, Line};
 use crate::errors::{Cause, Kind, label_of};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -30,18 +34,54 @@ struct Place {
     region: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Counted {
+    region: String,
+    operation: &'static str,
+    counts: &'static str,
+}
+
+/// How full buckets are, asked at each scrape.
+#[derive(Debug)]
+struct Fills(Arc<OnceLock<Weak<Buckets>>>);
+
+impl Collector for Fills {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let fills = self.0.get().and_then(Weak::upgrade).map(|buckets| buckets.fills()).unwrap_or_default();
+        let each = |figure: fn(&Fill) -> i64| {
+            let label = |line: &Line| {
+                let (operation, counts) = (line.operation, line.counts);
+                Counted { region: line.region.to_string(), operation, counts }
+            };
+            fills.iter().map(|(line, fill)| (label(line), figure(fill))).collect::<Vec<_>>()
+        };
+        let tokens = each(|fill| i64::from(fill.tokens));
+        gauges(&mut encoder, "aws_bucket_tokens", "Calls that may be made at once", tokens)?;
+        let sizes = each(|fill| i64::from(fill.size));
+        gauges(&mut encoder, "aws_bucket_size_tokens", "The most of them there can be", sizes)?;
+        let waiting = each(|fill| i64::try_from(fill.waiting).unwrap_or(i64::MAX));
+        gauges(&mut encoder, "aws_bucket_waiting_calls", "Calls that wait for their turn", waiting)
+    }
+}
+
 /// Calls to AWS, counted by attempt.
 #[derive(Clone, Debug)]
 pub struct Meter {
     calls: Family<Call, Counter>,
     throttled: Family<Place, Counter>,
     seconds: Family<Operation, Histogram, fn() -> Histogram>,
+    buckets: Arc<OnceLock<Weak<Buckets>>>,
 }
 
 impl Default for Meter {
     fn default() -> Self {
         let buckets = || Histogram::new([0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0]);
-        Self { calls: Family::default(), throttled: Family::default(), seconds: Family::new_with_constructor(buckets) }
+        Self {
+            calls: Family::default(),
+            throttled: Family::default(),
+            seconds: Family::new_with_constructor(buckets),
+            buckets: Arc::default(),
+        }
     }
 }
 
@@ -57,7 +97,13 @@ impl Meter {
             meter.throttled.clone(),
         );
         metrics.register("aws_request_seconds", "How long a request to AWS took", meter.seconds.clone());
+        metrics.register_collector(Fills(Arc::clone(&meter.buckets)));
         meter
+    }
+
+    /// Shows how full these buckets are; there is one set of them.
+    pub(crate) fn show(&self, buckets: &Arc<Buckets>) {
+        let _ = self.buckets.set(Arc::downgrade(buckets));
     }
 
     pub(crate) fn record(
