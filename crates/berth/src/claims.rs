@@ -103,6 +103,7 @@ impl ClaimsOptions {
                 Orphan::Report => OrphanAction::Report,
                 Orphan::Release => OrphanAction::Release,
             },
+            ..Config::default()
         }
     }
 }
@@ -117,7 +118,7 @@ pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<List
     claim_kind::mount(manager, &here)?;
     let hosts = manager.feed::<claims::facts::Hosts>()?;
     claim_kind::heartbeat::mount(manager, kind, move || hosts.phase() == Phase::Synced)?;
-    claims::mount(manager, options.claims.config())?;
+    claims::mount(manager, Config { leased: options.leader_elect, ..options.claims.config() })?;
     Ok(Vec::new())
 }
 

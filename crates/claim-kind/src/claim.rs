@@ -11,8 +11,10 @@ use api::names::claims::{
 use api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION};
 use api::own::{BAREMETAL, HostClaimSpec, HostClaimStatus};
 use api::raw::HostClaim;
+use api::reasons::{ASSOCIATED, PROVISIONED, READY, SYNCHRONIZED};
 use jiff::Timestamp;
 use kit::feed::Project;
+use kit::room::Stand;
 use serde_json::Value;
 
 /// The index of claims by the Secrets they name, each as `namespace/name`.
@@ -122,6 +124,13 @@ impl ClaimFacts {
     #[must_use]
     pub fn has_trace(&self) -> bool {
         self.status.is_bound() || self.status.provisioning_state.is_some()
+    }
+
+    /// How it stands: what it has to get first says why it is not ready.
+    #[must_use]
+    pub fn stand(&self) -> Stand {
+        let parts = [ASSOCIATED, SYNCHRONIZED, PROVISIONED];
+        Stand::judged(&self.status.conditions, READY, &parts, self.created, self.deleted_at)
     }
 
     /// The keys of the reboots that it holds: while there is one the machine stays off.

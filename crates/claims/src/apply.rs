@@ -164,6 +164,8 @@ impl Claims {
             Step::Sync { host, wish } => self.sync(s, &host, &wish).await,
             Step::Withdraw { annotation, value } => self.withdraw(s, annotation, &value).await,
             Step::Prune { copies } => {
+                // By what the claim said once they may be of no use, and by now they are.
+                self.confirm(s).await?;
                 self.copies.delete(&copies).await?;
                 Ok(Flow::Next)
             }
@@ -176,6 +178,7 @@ impl Claims {
                 self.clear(s, &host, |live| wish.scrub(live)).await
             }
             Step::DropCopies { host, all } => {
+                self.confirm_extra(s, &host).await?;
                 let namespace = host.namespace().unwrap_or_default();
                 let prefix = if all { String::new() } else { format!("{}-hc-", host.name()) };
                 if self.copies.drop_all(namespace, &s.claim.uid, &prefix).await? {
@@ -299,16 +302,10 @@ impl Claims {
             return Err(Error::NotOurs(host.clone()));
         };
         let Some(name) = part.asked(&s.claim) else { return Ok(Flow::Again) };
-        // Nobody would take back what is handed over for a claim that is gone, or beside a host that is another's by now.
-        let (confirmed, live) = tokio::join!(self.confirm(s), self.hand.read(host));
-        confirmed?;
-        if !live?.is_some_and(|live| is_ours(live.facts.consumer.as_ref(), &s.key, &s.claim)) {
-            return Err(Error::Behind);
-        }
         // The tenant's word for a namespace is never used: a secret is always its own.
         let source = ObjectKey::namespaced(s.key.namespace().unwrap_or_default(), name);
         let copy = Copy { part, source, at, claim: &s.claim.uid, host: host.name(), host_uid: &found.facts.uid };
-        match self.copies.make(&copy).await? {
+        match self.copies.make(&copy, || self.stays(s, host)).await? {
             Copied::Done => {
                 self.faults.forget(&s.claim.uid, part);
                 let text = format!("The {part} of the secret {name} was handed to the host.");
@@ -328,6 +325,39 @@ impl Claims {
         }
     }
 
+    /// Makes sure that a host stays with its claim: nobody would take back what is handed over for a claim that is gone, or
+    /// beside a host that is another's by now, or about to be given back.
+    async fn stays(&self, s: &Snapshot, host: &ObjectKey) -> Result<(), Error> {
+        let (confirmed, live) = tokio::join!(self.confirm_live(s), self.hand.read(host));
+        confirmed?;
+        let ours = |live: &hand::Live| is_ours(live.facts.consumer.as_ref(), &s.key, &s.claim);
+        let leaves = |live: &hand::Live| live.facts.annotation(names::REPLACING_ANNOTATION) == Some(&*s.claim.uid);
+        if !live?.is_some_and(|live| ours(&live) && !leaves(&live)) {
+            return Err(Error::Behind);
+        }
+        // Of two hosts the claim keeps the one that its status names, whatever the index shows of that so far.
+        let status = &s.claim.status;
+        let named = status.bare_metal_host.as_ref().map(|host| host.key());
+        let selected = status.selected_host.as_ref().map(|host| host.key());
+        for preferred in named.into_iter().chain(selected).take_while(|preferred| preferred != host) {
+            if self.hand.read(&preferred).await?.is_some_and(|live| ours(&live)) {
+                return Err(Error::Behind);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that a host which is given back because the claim has another one is one too many.
+    async fn confirm_extra(&self, s: &Snapshot, host: &ObjectKey) -> Result<(), Error> {
+        let Some(kept) = s.bound().filter(|kept| kept.key != *host) else { return Ok(()) };
+        let (confirmed, live) = tokio::join!(self.confirm_live(s), self.hand.read(&kept.key));
+        confirmed?;
+        match live? {
+            Some(live) if is_ours(live.facts.consumer.as_ref(), &s.key, &s.claim) => Ok(()),
+            Some(_) | None => Err(Error::NotOurs(kept.key.clone())),
+        }
+    }
+
     async fn sync(&self, s: &Snapshot, host: &ObjectKey, wish: &Stay) -> Result<Flow, Error> {
         self.confirm(s).await?;
         let judge = |live: &crate::facts::HostFacts| {
@@ -339,8 +369,11 @@ impl Claims {
         let paused = s.bound().is_some_and(|found| {
             found.facts.annotation(names::HOST_PAUSED_ANNOTATION) == Some(names::HOST_PAUSED_BY_CLAIM)
         });
-        let touched = self.hand.change(host, judge).await.map_err(Error::Host);
-        let touched = touched.map_err(|error| if paused { error.told_as(Error::Unpause) } else { error });
+        // A newer host may be one that is on its way back, by what the claim says by now.
+        let touched = self.hand.change_while(host, judge, || self.confirm_live(s)).await;
+        let of_host = |error: &Error| matches!(error, Error::Host(_));
+        let touched =
+            touched.map_err(|error| if paused && of_host(&error) { error.told_as(Error::Unpause) } else { error });
         match touched? {
             Touched::Changed => {
                 self.driven.note(&s.claim.uid, s.now);
@@ -399,7 +432,9 @@ impl Claims {
             }
             patch(live).map_or(Edit::Nothing, Edit::Patch)
         };
-        match self.hand.change(host, judge).await? {
+        // What runs on a host that is cleared is gone for good, so nobody clears one that the claim keeps by now.
+        self.confirm_extra(s, host).await?;
+        match self.hand.change_while(host, judge, || self.confirm_extra(s, host)).await? {
             Touched::Changed | Touched::Unchanged | Touched::Gone => Ok(Flow::Next),
             Touched::Refused(()) => Err(Error::NotOurs(host.clone())),
         }
@@ -413,6 +448,7 @@ impl Claims {
         after: &After,
         purpose: Purpose,
     ) -> Result<Flow, Error> {
+        self.confirm_extra(s, host).await?;
         let judge = |live: &crate::facts::HostFacts| {
             let clean = after.may_follow(live) || release::is_forced(live);
             if !is_ours(live.consumer.as_ref(), &s.key, &s.claim) || !clean {
@@ -430,7 +466,7 @@ impl Claims {
             }
             Edit::Patch(body)
         };
-        match self.hand.change(host, judge).await? {
+        match self.hand.change_while(host, judge, || self.confirm_extra(s, host)).await? {
             Touched::Changed => {
                 let found = s.hosts.iter().find(|found| found.key == *host);
                 tracing::info!(

@@ -17,6 +17,8 @@ pub struct Config {
     pub orphan_grace: Duration,
     /// What is done about it then.
     pub orphan_action: OrphanAction,
+    /// Whether a lease keeps other processes from working at the same time.
+    pub leased: bool,
 }
 
 /// What becomes of a host whose claim does not exist.
@@ -37,6 +39,7 @@ impl Default for Config {
             reuse_ttl: Duration::from_secs(2 * 60 * 60),
             orphan_grace: Duration::from_secs(10 * 60),
             orphan_action: OrphanAction::Report,
+            leased: false,
         }
     }
 }

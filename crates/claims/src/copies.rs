@@ -1,4 +1,9 @@
 //! Copies of a tenant's secrets in the namespace of its host. Contents are read on demand and never kept or logged.
+//!
+//! A copy is a promise about two objects, itself and the host that is held for its claim, and a server keeps such a promise
+//! for nobody: what creates a copy may arrive when the host has gone back already. Where no lease keeps other processes
+//! away a copy is therefore made empty; then claim and host are looked at, and only then it is filled, as the version that
+//! was there before that look. Whoever gives the host back deletes every copy first, so what comes late fills nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +15,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kit::class::{Class, Classify};
 use kit::feed::{Feed, Seen, Version};
 use kit::kinds::Kind;
-use kit::write::{self, Created, Target, Writer};
+use kit::write::{self, Created, Stored, Target, Writer};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
@@ -57,6 +62,9 @@ impl Classify for Error {
     }
 }
 
+/// What an empty copy holds where it must hold something: `{}`, in base64.
+const NOTHING: &str = "e30=";
+
 /// For whom a copy is made.
 pub struct Copy<'a> {
     /// Which part it is.
@@ -91,6 +99,8 @@ pub enum Copied {
 pub struct Copies {
     writer: Writer,
     secrets: Feed<Secrets>,
+    /// Whether a lease keeps other processes from working at the same time.
+    leased: bool,
     /// The version in which each copy was right.
     right: Arc<Mutex<BTreeMap<ObjectKey, Version>>>,
 }
@@ -98,8 +108,8 @@ pub struct Copies {
 impl Copies {
     /// Copies are written through `writer`, and the feed of secrets is told about it.
     #[must_use]
-    pub fn new(writer: Writer, secrets: Feed<Secrets>) -> Self {
-        Self { writer, secrets, right: Arc::default() }
+    pub fn new(writer: Writer, secrets: Feed<Secrets>, leased: bool) -> Self {
+        Self { writer, secrets, leased, right: Arc::default() }
     }
 
     fn right(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Version>> {
@@ -136,11 +146,17 @@ impl Copies {
         Api::namespaced(self.writer.client().clone(), namespace)
     }
 
-    /// Brings the copy to the state of its source.
+    /// Brings the copy to the state of its source. Nothing is handed over or taken away before `sure` has said that the host
+    /// is still the claim's. Without a lease that goes for the copy too: only the one is filled, or taken away, that was there
+    /// before it was asked.
     ///
     /// # Errors
-    /// What the server said.
-    pub async fn make(&self, copy: &Copy<'_>) -> Result<Copied, Error> {
+    /// What the server said, or what `sure` has against it.
+    pub async fn make<E: From<Error>, F: Future<Output = Result<(), E>>>(
+        &self,
+        copy: &Copy<'_>,
+        sure: impl Fn() -> F,
+    ) -> Result<Copied, E> {
         let read = |source| Error::Read { key: copy.source.clone(), source: Box::new(source) };
         let namespace = copy.source.namespace().unwrap_or_default();
         let Some(source) = self.api(namespace).get_opt(copy.source.name()).await.map_err(read)? else {
@@ -152,21 +168,28 @@ impl Copies {
         let body = body(copy, &version, type_, &data);
         let place = copy.at.namespace.as_deref().unwrap_or_default();
         let key = ObjectKey::namespaced(place, copy.at.name.clone());
+        let refused = |error| E::from(Error::Write(error));
         let found = match self.read(&key).await? {
             Some(found) => found,
-            None => match self.writer.create(&kind(), Some(place), &body).await? {
-                Created::New(made) => {
-                    self.wrote(&key, made);
-                    return Ok(Copied::Done);
+            None if self.leased => {
+                sure().await?;
+                match self.writer.create(&kind(), Some(place), &body).await.map_err(refused)? {
+                    Created::New(made) => {
+                        self.wrote(&key, made);
+                        return Ok(Copied::Done);
+                    }
+                    Created::Existing(found) => found,
                 }
-                Created::Existing(found) => found,
+            }
+            None => match self.writer.create_whole(&kind(), Some(place), &empty(&body)).await.map_err(refused)? {
+                Stored::New(found) | Stored::Existing(found) => found,
             },
         };
         let ours = found.pointer(&label_pointer()).and_then(Value::as_str) == Some(copy.claim);
         if !ours {
             return Ok(Copied::Unusable(version, Fault::NameTaken));
         }
-        self.refresh(&key, &found, body, type_).await
+        self.refresh(&key, &found, body, type_, sure).await
     }
 
     /// A copy that the index shows, as it is now: where one is, nobody has to try to make it.
@@ -180,14 +203,24 @@ impl Copies {
         found.map(value).transpose()
     }
 
-    async fn refresh(&self, key: &ObjectKey, found: &Value, mut body: Value, type_: &str) -> Result<Copied, Error> {
+    async fn refresh<E: From<Error>, F: Future<Output = Result<(), E>>>(
+        &self,
+        key: &ObjectKey,
+        found: &Value,
+        mut body: Value,
+        type_: &str,
+        sure: impl Fn() -> F,
+    ) -> Result<Copied, E> {
+        let refused = |error| E::from(Error::Write(error));
         let text = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let target = Target { kind: kind(), key: key.clone(), uid: text("/metadata/uid").into() };
         let version = Version { uid: target.uid.clone(), resource_version: text("/metadata/resourceVersion").into() };
         // A secret's type cannot be changed: the copy is made anew, by the pass that its end brings.
         if text("/type") != type_ {
-            self.writer.delete(&target, Some(&version)).await?;
-            return Err(Error::Behind);
+            // Whoever goes by an old wish would take away what another process has made right.
+            sure().await?;
+            self.writer.delete(&target, Some(&version)).await.map_err(refused)?;
+            return Err(Error::Behind.into());
         }
         if says(found, &body) {
             self.right().insert(key.clone(), version);
@@ -202,24 +235,25 @@ impl Copies {
                 }
             }
         }
-        let made = self.writer.merge(&target, body, Some(&version)).await?;
+        sure().await?;
+        let made = self.writer.merge(&target, body, Some(&version)).await.map_err(refused)?;
         self.wrote(key, made);
         Ok(Copied::Done)
     }
 
-    /// Deletes copies that the index shows.
+    /// Deletes copies as they were when that was decided: one that has been written since is wanted again.
     ///
     /// # Errors
     /// What the server said.
-    pub async fn delete(&self, copies: &[ObjectKey]) -> Result<(), Error> {
-        for key in copies {
-            let secret = match self.secrets.get(key) {
-                Seen::At(secret) => secret,
+    pub async fn delete(&self, copies: &BTreeMap<ObjectKey, Version>) -> Result<(), Error> {
+        for (key, version) in copies {
+            match self.secrets.get(key) {
+                Seen::At(_) => {}
                 Seen::Absent => continue,
                 Seen::Behind => return Err(Error::Behind),
-            };
-            let target = Target { kind: kind(), key: key.clone(), uid: secret.version.uid.clone() };
-            self.writer.delete(&target, None).await?;
+            }
+            let target = Target { kind: kind(), key: key.clone(), uid: version.uid.clone() };
+            self.writer.delete(&target, Some(version)).await?;
         }
         Ok(())
     }
@@ -292,6 +326,25 @@ fn type_of(part: Part, type_: Option<&str>) -> &str {
     type_.filter(known).unwrap_or("Opaque")
 }
 
+/// The same copy with nothing in it yet. It does not say of which version of its source it is, so nobody takes it for one.
+fn empty(body: &Value) -> Value {
+    let mut empty = body.clone();
+    let typed = body.get("type").and_then(Value::as_str).is_some_and(|type_| type_ != "Opaque");
+    // Types of Kubernetes itself ask for their keys, and some of them for JSON.
+    for value in
+        empty.pointer_mut("/data").and_then(Value::as_object_mut).into_iter().flat_map(|data| data.values_mut())
+    {
+        *value = Value::from(NOTHING);
+    }
+    if let Some(fields) = empty.as_object_mut().filter(|_| !typed) {
+        fields.remove("data");
+    }
+    if let Some(metadata) = empty.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+        metadata.remove("annotations");
+    }
+    empty
+}
+
 fn body(copy: &Copy<'_>, version: &Version, type_: &str, data: &BTreeMap<String, ByteString>) -> Value {
     json!({
         "apiVersion": "v1",
@@ -314,4 +367,33 @@ fn body(copy: &Copy<'_>, version: &Version, type_: &str, data: &BTreeMap<String,
         "type": type_,
         "data": data,
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_copy_holds_nothing_of_its_source_and_what_its_type_asks_for() {
+        let at = SecretRef { name: "h1-hc-12345678-pull".into(), namespace: Some("infra".into()) };
+        let source = ObjectKey::namespaced("red", "registry");
+        let copy = Copy { part: Part::Pull, source, at: &at, claim: "u", host: "h1", host_uid: "h" };
+        let version = Version { uid: "s".into(), resource_version: "7".into() };
+        for (type_, key, left) in [
+            ("Opaque", "anything", None),
+            ("kubernetes.io/dockerconfigjson", ".dockerconfigjson", Some(json!({".dockerconfigjson": NOTHING}))),
+        ] {
+            let data = BTreeMap::from([(key.to_owned(), ByteString(b"secret".to_vec()))]);
+            let full = body(&copy, &version, type_, &data);
+            let empty = empty(&full);
+            assert_eq!((empty.get("data"), &empty["type"]), (left.as_ref(), &json!(type_)));
+            // Nobody takes it for a copy of that version, and everybody for one of that claim and that host.
+            assert_eq!(empty["metadata"].get("annotations"), None);
+            for kept in ["name", "namespace", "labels", "ownerReferences"] {
+                assert_eq!(empty["metadata"][kept], full["metadata"][kept], "{type_} {kept}");
+            }
+            assert!(!empty.to_string().contains(&full["data"][key].to_string()), "{empty}");
+        }
+    }
 }

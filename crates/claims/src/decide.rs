@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::key::ObjectKey;
 use api::names::claims as names;
 use jiff::Timestamp;
+use kit::feed::Version;
 
 use crate::facts::{ClaimFacts, HostFacts, Image, SecretRef};
 use crate::mirror::{self, Mirror};
@@ -73,8 +74,8 @@ pub enum Step {
     },
     /// Deletes copies that nothing refers to any more.
     Prune {
-        /// The copies.
-        copies: Vec<ObjectKey>,
+        /// The copies, as they were when this was decided.
+        copies: BTreeMap<ObjectKey, Version>,
     },
     /// Keeps the host's visible metadata on the claim.
     Mirror(Mirror),
@@ -165,6 +166,11 @@ fn seek(s: &Snapshot) -> Vec<Step> {
     if s.problem.is_some() {
         return Vec::new();
     }
+    // What is left of a host that was lost before it ran anything goes first, and its end brings the next pass. A write
+    // of this pass to the claim would say nothing of copies that another process has made meanwhile for its new host.
+    if !s.copies.is_empty() {
+        return vec![Step::Prune { copies: s.copies.clone() }];
+    }
     let mut plan = Vec::new();
     if let Some(offer) = &s.offer {
         let intended = s.claim.status.selected_host.as_ref();
@@ -173,10 +179,6 @@ fn seek(s: &Snapshot) -> Vec<Step> {
         }
         let wish = Box::new(wish(s, &offer.host, None));
         plan.push(Step::Bind { host: offer.host.clone(), wish });
-    }
-    // What is left of a host that was lost before it ran anything.
-    if !s.copies.is_empty() {
-        plan.push(Step::Prune { copies: s.copies.iter().cloned().collect() });
     }
     plan.extend(mirror::due(s, None).map(Step::Mirror));
     plan
@@ -227,7 +229,7 @@ fn stay(s: &Snapshot, host: &Found) -> Vec<Step> {
     {
         plan.extend(tell(s, Tell::DetachNotAllowed));
     }
-    let unused = unused_copies(s, &host.facts);
+    let unused = unused_copies(s, host);
     if !unused.is_empty() {
         plan.push(Step::Prune { copies: unused });
     }
@@ -249,18 +251,24 @@ fn foreign_controller(s: &Snapshot) -> Option<Step> {
     foreign.then(|| tell(s, Tell::ForeignClaimController)).flatten()
 }
 
-/// Copies of this claim that neither the plan nor the host uses.
-fn unused_copies(s: &Snapshot, host: &HostFacts) -> Vec<ObjectKey> {
+/// Copies beside the claim's host that neither the plan nor the host uses. Those beside other hosts go with these hosts, or
+/// are swept by who looks after them.
+fn unused_copies(s: &Snapshot, host: &Found) -> BTreeMap<ObjectKey, Version> {
     let key = |at: &SecretRef| ObjectKey::namespaced(at.namespace.clone().unwrap_or_default(), at.name.clone());
     let wanted = s.parts.values().filter_map(|progress| match progress {
         Progress::Due { at } | Progress::Ready { at } => Some(key(at)),
         _ => None,
     });
-    let pull = host.image.as_ref().and_then(|image| image.oci_auth_secret.as_deref());
+    let facts = &host.facts;
+    let pull = facts.image.as_ref().and_then(|image| image.oci_auth_secret.as_deref());
     let used: BTreeSet<ObjectKey> =
-        wanted.chain(Part::DATA.into_iter().filter_map(|part| host.data(part).map(key))).collect();
-    let unused = |copy: &&ObjectKey| !used.contains(*copy) && Some(copy.name()) != pull;
-    s.copies.iter().filter(unused).cloned().collect()
+        wanted.chain(Part::DATA.into_iter().filter_map(|part| facts.data(part).map(key))).collect();
+    let beside = |copy: &ObjectKey| {
+        let made_for = copy.name().rsplit_once("-hc-").map(|(name, _)| name);
+        (copy.namespace(), made_for) == (host.key.namespace(), Some(host.key.name()))
+    };
+    let unused = |copy: &ObjectKey| beside(copy) && !used.contains(copy) && Some(copy.name()) != pull;
+    s.copies.iter().filter(|(copy, _)| unused(copy)).map(|(copy, version)| (copy.clone(), version.clone())).collect()
 }
 
 /// What a claim's request for one reboot has come to.
@@ -386,8 +394,62 @@ fn payload(s: &Snapshot, host: &ObjectKey, bound: Option<&HostFacts>) -> Payload
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
+    use std::sync::Arc;
+
+    use api::views::BareMetalHost;
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::yard::Offer;
+
+    fn copies(of: &[(&str, &str)]) -> BTreeMap<ObjectKey, Version> {
+        let version = |name: &str| Version { uid: name.into(), resource_version: "1".into() };
+        of.iter().map(|(place, name)| (ObjectKey::namespaced(*place, *name), version(name))).collect()
+    }
+
+    fn snapshot(status: &Value) -> Snapshot {
+        let object = json!({
+            "metadata": {"namespace": "t", "name": "c", "uid": "u", "finalizers": [names::BAREMETAL_FINALIZER]},
+            "spec": {"poweredOn": true, "kind": "baremetal"}, "status": status,
+        });
+        Snapshot::of(ObjectKey::namespaced("t", "c"), ClaimFacts::of(serde_json::from_value(object).unwrap()))
+    }
+
+    #[test]
+    fn what_is_left_of_a_lost_host_goes_before_another_is_intended() {
+        let mut s = snapshot(&json!({"bareMetalHost": {"namespace": "infra", "name": "gone"}}));
+        let host = ObjectKey::namespaced("infra", "h1");
+        s.offer = Some(Offer { host: host.clone(), uid: "h1".into(), examined: 1 });
+        s.copies = copies(&[("infra", "gone-hc-12345678-userdata")]);
+        assert_eq!(decide(&s), [Step::Prune { copies: s.copies.clone() }]);
+        s.copies.clear();
+        let plan = decide(&s);
+        assert!(
+            matches!(&plan[..], [Step::Intend { host: intended, .. }, Step::Bind { host: bound, .. }, ..]
+                if *intended == host && *bound == host),
+            "{plan:?}"
+        );
+    }
+
+    #[test]
+    fn copies_beside_a_host_of_the_same_name_elsewhere_are_not_its_own() {
+        let consumer =
+            json!({"apiVersion": "metal3.io/v1", "kind": "HostClaim", "namespace": "t", "name": "c", "uid": "u"});
+        let object = json!({"metadata": {"namespace": "infra", "name": "h1"}, "spec": {"consumerRef": consumer}});
+        let facts = HostFacts::of(serde_json::from_value::<BareMetalHost>(object).unwrap());
+        let host = Found { key: ObjectKey::namespaced("infra", "h1"), facts: Arc::new(facts) };
+        let mut s = snapshot(&json!({}));
+        s.hosts = vec![host.clone()];
+        let (own, other, next) = (
+            ("infra", "h1-hc-12345678-userdata"),
+            ("cellar", "h1-hc-12345678-userdata"),
+            ("infra", "h2-hc-12345678-userdata"),
+        );
+        s.copies = copies(&[own, other, next]);
+        assert_eq!(unused_copies(&s, &host), copies(&[own]), "those beside others go with these");
+    }
 
     #[test]
     fn a_host_is_told_of_a_reboot_what_makes_sense_and_no_more() {

@@ -1,8 +1,11 @@
 //! What is counted, and what is read from the indexes when somebody scrapes.
 
+mod tenants;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::key::ObjectKey;
 use api::own::BAREMETAL;
 use kit::feed::{Scope, Seen};
 use kit::telemetry::{Metrics, gauge, gauges};
@@ -13,6 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::facts::{WAITING, World};
 use crate::shared::SharedYard;
+use tenants::Tenants;
 
 /// The counters of the room.
 #[derive(Clone, Debug)]
@@ -100,7 +104,7 @@ struct PhaseLabels {
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct ReasonLabels {
-    reason: String,
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -112,13 +116,14 @@ impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let mut phases: BTreeMap<PhaseLabels, i64> = BTreeMap::new();
         let mut waiting: BTreeMap<ReasonLabels, i64> = BTreeMap::new();
-        for (_, claim) in self.world.claims.all() {
+        let mut tenants: BTreeMap<Box<str>, i64> = BTreeMap::new();
+        for (key, claim) in self.world.claims.all() {
             // Tenants write the kind, and nobody wants a series for each of their words.
             let kind = if claim.baremetal { BAREMETAL } else { "other" };
             *phases.entry(PhaseLabels { kind, phase: claim.phase }).or_default() += 1;
             if claim.phase == WAITING {
-                let reason = claim.reason.as_deref().unwrap_or("Unknown").to_owned();
-                *waiting.entry(ReasonLabels { reason }).or_default() += 1;
+                *waiting.entry(ReasonLabels { reason: claim.stand.reason() }).or_default() += 1;
+                *tenants.entry(key.namespace().unwrap_or_default().into()).or_default() += 1;
             }
         }
         gauges(&mut encoder, "claims_claims", "Claims by kind and phase", phases)?;
@@ -137,7 +142,12 @@ impl Collector for Gauges {
             free.into_iter().map(|(namespace, free)| (NamespaceLabels { namespace: namespace.into() }, count(free)));
         gauges(&mut encoder, "claims_free_hosts", "Hosts that anybody admitted may have", free)?;
         let copies = self.world.secrets.all().into_iter().filter(|(key, secret)| secret.host(key).is_some()).count();
-        gauge(&mut encoder, "claims_secret_copies", "Secrets copied for claims", copies)
+        gauge(&mut encoder, "claims_secret_copies", "Secrets copied for claims", copies)?;
+        let space = |tenant: &str| match self.world.spaces.get(&ObjectKey::cluster_scoped(tenant)) {
+            Seen::At(space) => Some(space),
+            Seen::Absent | Seen::Behind => None,
+        };
+        Tenants::of(&self.world.quotas.all(), &tenants, space).encode(encoder)
     }
 }
 

@@ -62,8 +62,8 @@ pub struct Snapshot {
     pub driven: Option<Timestamp>,
     /// How far its secrets have come, when there is a host.
     pub parts: BTreeMap<Part, Progress>,
-    /// Every copy made for it.
-    pub copies: BTreeSet<ObjectKey>,
+    /// Every copy made for it, as it was before its hosts were looked at: where there was one already, they show for whom.
+    pub copies: BTreeMap<ObjectKey, Version>,
     /// What people were told about it already.
     pub told: BTreeSet<Tell>,
     /// The version that this pass itself made of the claim.
@@ -123,6 +123,32 @@ impl Snapshot {
         *self.made.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
     }
 
+    /// A claim of which nothing else is known.
+    #[cfg(test)]
+    pub(crate) fn of(key: ObjectKey, claim: ClaimFacts) -> Self {
+        Self {
+            key,
+            now: Timestamp::UNIX_EPOCH,
+            config: Arc::default(),
+            kind: kit::kinds::Kind::of::<api::raw::HostClaim>(),
+            version: Version { uid: claim.uid.clone(), resource_version: "1".into() },
+            claim: Arc::new(claim),
+            problem: None,
+            cluster: None,
+            hosts: Vec::new(),
+            hardware: None,
+            grant: Grant::default(),
+            offer: None,
+            unbound: None,
+            failing_since: None,
+            driven: None,
+            parts: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            told: BTreeSet::new(),
+            made: Arc::default(),
+        }
+    }
+
     /// The claim, to write to.
     #[must_use]
     pub fn target(&self) -> Target {
@@ -144,6 +170,7 @@ impl Claims {
         };
         let Some(version) = world.claims.version(key, &claim) else { return Err(Error::Behind) };
         let Some(claim) = claim.facts().map(Arc::new) else { return Err(Error::Garbled(key.clone())) };
+        let copies = self.made_for(key, &claim);
         let mut hosts = self.named(key)?;
         if let Standing::Free | Standing::Lost { .. } = standing(key, &claim, &hosts) {
             self.look(&claim, &mut hosts).await?;
@@ -174,22 +201,26 @@ impl Claims {
             failing_since: None,
             driven: None,
             parts: BTreeMap::new(),
-            copies: BTreeSet::new(),
+            copies,
             told: BTreeSet::new(),
             made: Arc::default(),
         };
         snapshot.told = self.told.about(&snapshot.claim.uid);
-        let copies = self.world.secrets.by("claim", &snapshot.claim.uid).into_iter();
-        // The label is not proof: anybody may put it on a secret of theirs, and have it stay for ever.
-        let ours = copies.filter(|(copy, facts)| {
-            copy.namespace() != key.namespace() && Part::is_copy(copy.name(), &snapshot.claim.uid) && !facts.deleting
-        });
-        snapshot.copies = ours.map(|(copy, _)| copy).take(COPIES).collect();
         match snapshot.bound().cloned() {
             Some(host) => self.furnish(&mut snapshot, &host)?,
             None => self.match_up(&mut snapshot)?,
         }
         Ok(Some(snapshot))
+    }
+
+    /// The copies that were made for a claim.
+    fn made_for(&self, key: &ObjectKey, claim: &ClaimFacts) -> BTreeMap<ObjectKey, Version> {
+        let copies = self.world.secrets.by("claim", &claim.uid).into_iter();
+        // The label is not proof: anybody may put it on a secret of theirs, and have it stay for ever.
+        let ours = copies.filter(|(copy, facts)| {
+            copy.namespace() != key.namespace() && Part::is_copy(copy.name(), &claim.uid) && !facts.deleting
+        });
+        ours.map(|(copy, facts)| (copy, facts.version.clone())).take(COPIES).collect()
     }
 
     /// The cluster of a claim. Claims and clusters come by two watches, and a claim that is ahead of its cluster must not

@@ -76,7 +76,7 @@ pub fn decide(s: &Snapshot) -> Vec<Step> {
         }
         Standing::Lost { .. } | Standing::Free if s.copies.is_empty() => vec![Step::Unfinalize],
         Standing::Lost { .. } | Standing::Free => {
-            vec![Step::Prune { copies: s.copies.iter().cloned().collect() }, Step::Unfinalize]
+            vec![Step::Prune { copies: s.copies.clone() }, Step::Unfinalize]
         }
     }
 }

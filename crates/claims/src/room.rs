@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kit::feed::{Seen, Version};
 use kit::manager::{self, Manager, Stage};
 use kit::queue::{Priority, Work};
-use kit::room::{Driver, Flow, Notice, Pace, Report, Room, Trouble, Violation};
+use kit::room::{Driver, Flow, Notice, Pace, Report, Roll, Room, Trouble, Violation};
 use kit::teller::Teller;
 use kit::write::Writer;
 
@@ -65,7 +65,7 @@ impl Claims {
         let events = Teller::start(manager, Self::NAME);
         Self {
             hand: Hand::new(writer.clone(), world.hosts.clone()),
-            copies: Copies::new(writer.clone(), world.secrets.clone()),
+            copies: Copies::new(writer.clone(), world.secrets.clone(), config.leased),
             mirror: Writer::new(manager.client().clone(), "claims-mirror"),
             events,
             faults: Faults::default(),
@@ -156,6 +156,8 @@ pub fn mount(manager: &Manager, config: Config) -> Result<(), manager::Error> {
     // Set once, here; nobody else holds the room yet.
     let _ = driver.room().work.set(Arc::clone(work));
     wire(manager, &world, &yard, work, &driver.room().metrics);
+    let roll = Roll::open(manager, Claims::NAME, "HostClaim");
+    roll.follow(&world.claims, |_, claim| claim.baremetal.then_some(claim.stand));
     let copies = driver.room().copies.clone();
     world.secrets.observe(move |delta| {
         if delta.new.is_none() {

@@ -6,6 +6,7 @@ pub mod conformance;
 pub mod dock;
 pub mod ec2;
 pub mod edge;
+pub mod history;
 pub mod metal;
 pub mod nodes;
 pub mod noise;

@@ -54,7 +54,7 @@ use api::key::ObjectKey;
 use kit::events::Events;
 use kit::manager::{self, Manager, Stage};
 use kit::queue::{Priority, Work};
-use kit::room::{Driver, Room};
+use kit::room::{Driver, Roll, Room};
 
 use crate::apply::Hand;
 use crate::config::Config;
@@ -90,6 +90,11 @@ pub fn mount(manager: &Manager, config: Config) -> Result<Arc<Extension>, manage
     let keeper = Keeper::new(world.clone(), Arc::clone(&hand), Arc::clone(&config), teller.clone());
     let driver = Driver::new(manager, keeper);
     wake(&world, driver.work());
+    let filter = Arc::clone(&config);
+    Roll::open(manager, Keeper::NAME, "Cluster").follow(&world.clusters, move |_, cluster| {
+        let foreign = filter.is_foreign(cluster.watch_filter.as_deref());
+        cluster.stand().filter(|_| !foreign)
+    });
     let (ready, keys) = (world.clone(), world.clone());
     manager.drive(&driver, async move { ready.settled().await }, move |accepts| {
         let claims = keys.claims.keys(|_| true).into_iter().filter_map(|claim| cluster_of(&claim, claim.name()));

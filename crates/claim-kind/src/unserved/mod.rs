@@ -25,7 +25,7 @@ use kit::conditions::Verdict;
 use kit::feed::{Feed, Seen, Version};
 use kit::manager::{self, Manager};
 use kit::queue::{Priority, Work};
-use kit::room::{Driver, Flow, Report, Room, Trouble, Violation};
+use kit::room::{Driver, Flow, Report, Roll, Room, Trouble, Violation};
 use kit::write::{self, Writer};
 use serde_json::json;
 
@@ -182,6 +182,7 @@ pub fn mount(manager: &Manager, here: &[&'static str]) -> Result<Wards, manager:
     let work = Arc::clone(driver.work());
     let woken = Arc::clone(&work);
     claims.observe(move |delta| woken.add_now(delta.key.clone(), Priority::Background));
+    Roll::open(manager, Unserved::NAME, "HostClaim").follow(&claims, |_, claim| claim.stand());
     let ready = claims.clone();
     let keys = claims.clone();
     let open = async move {

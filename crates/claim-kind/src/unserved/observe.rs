@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::feed::{Project, Version};
 use kit::kinds;
+use kit::room::Stand;
 use kit::write::Target;
 use serde::Serialize;
 use serde_json::Value;
@@ -65,6 +66,13 @@ impl Claim {
     #[must_use]
     pub fn is_marked(&self) -> bool {
         self.stored.conditions.iter().any(|condition| condition.reason == Reason::NoControllerForKind.as_str())
+    }
+
+    /// How the claim stands, while nobody serves it.
+    #[must_use]
+    pub fn stand(&self) -> Option<Stand> {
+        let since = self.judged.filter(|_| self.is_marked())?;
+        Some(Stand::waiting(Reason::NoControllerForKind.as_str(), since))
     }
 }
 

@@ -193,7 +193,8 @@ fn without(case: &Case<'_>, unbound: &Unbound) -> Vec<Fix> {
         return vec![Fix::say("delete a claim of this namespace that is not needed, or raise the limit")];
     }
     if !seen.contains(&Unfit::NotAdmitted) || fixes.is_empty() {
-        fixes.push(Fix::say("or add a host that fits"));
+        let first = fixes.is_empty();
+        fixes.push(Fix::say(if first { "add a host that fits" } else { "or add a host that fits" }));
     }
     fixes
 }

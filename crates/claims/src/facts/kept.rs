@@ -4,10 +4,11 @@ use api::key::ObjectKey;
 use api::names::claims::DELETE_FOR_MOVE_ANNOTATION;
 use api::own::{BAREMETAL, FailureDomainMode, ProvisioningState, SelectedHost};
 use api::raw::HostClaim;
-use api::reasons::ASSOCIATED;
+use api::reasons::{ASSOCIATED, PROVISIONED, READY, SYNCHRONIZED};
 use claim_kind::held::Held;
 use jiff::Timestamp;
 use kit::feed::Project;
+use kit::room::Stand;
 
 use super::claim::selector;
 use super::{ClaimFacts, Claims, short};
@@ -39,8 +40,8 @@ pub struct KeptClaim {
     pub held: Option<Box<Held>>,
     /// How far it has come, in one word.
     pub phase: &'static str,
-    /// Why it has no host, in one word, where it has none.
-    pub reason: Option<Box<str>>,
+    /// How it stands for those who count.
+    pub stand: Stand,
     cluster: Option<Box<str>>,
     secrets: Box<[Box<str>]>,
     rest: Box<[u8]>,
@@ -77,7 +78,6 @@ impl KeptClaim {
             group: text(&spec.node_reuse),
         });
         let bound = status.bare_metal_host.is_some();
-        let phase = phase(claim);
         Self {
             uid: claim.uid.clone(),
             created: claim.created,
@@ -95,8 +95,8 @@ impl KeptClaim {
             wish,
             intent: status.selected_host.clone().filter(|_| !bound).map(Box::new),
             held: claim.held_elsewhere().map(Box::new),
-            phase,
-            reason: associated(claim).filter(|_| phase == WAITING).map(Into::into),
+            phase: phase(claim),
+            stand: stand(claim),
             cluster: claim.cluster.clone(),
             secrets: claim.secrets().map(Into::into).collect(),
             rest: short::pack(&serde_json::to_string(claim).unwrap_or_default()),
@@ -134,6 +134,12 @@ fn phase(claim: &ClaimFacts) -> &'static str {
         (None, _) if status.selected_host.is_some() => "binding",
         (None, _) => WAITING,
     }
+}
+
+/// How a claim stands: what it has to get first says why it is not ready.
+fn stand(claim: &ClaimFacts) -> Stand {
+    let parts = [ASSOCIATED, SYNCHRONIZED, PROVISIONED];
+    Stand::judged(&claim.status.conditions, READY, &parts, claim.created, claim.deleted_at)
 }
 
 fn associated(claim: &ClaimFacts) -> Option<&str> {

@@ -1,5 +1,6 @@
 use api::raw;
 use kit::feed::Project;
+use kit::room::Stand;
 use serde_json::{Value, json};
 
 use super::*;
@@ -47,7 +48,36 @@ fn a_claim_with_a_host_is_kept_in_a_third_of_its_words() {
     let kept = short::pack(&words);
     assert!(3 * kept.len() < words.len() + 300, "{} of {}", kept.len(), words.len());
     let kept = KeptClaim::of(&facts);
-    assert_eq!((kept.phase, kept.asks, kept.intent.is_none(), &kept.reason), ("provisioned", false, true, &None));
+    assert_eq!(
+        (kept.phase, kept.asks, kept.intent.is_none(), kept.stand),
+        ("provisioned", false, true, Stand::ready())
+    );
+}
+
+#[test]
+fn a_claim_that_is_not_ready_says_by_what_it_has_to_get_first_why_and_since_when() {
+    let at = |text: &str| text.parse().unwrap();
+    let condition = |type_: &str, status: &str, reason: &str| json!({"type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-11-18T10:20:30Z"});
+    let stand = |conditions: Value, deleted: Option<&str>| {
+        let mut object = bound();
+        object["status"]["conditions"] = conditions;
+        if let Some(deleted) = deleted {
+            object["metadata"]["deletionTimestamp"] = json!(deleted);
+        }
+        KeptClaim::of(&claim(object)).stand
+    };
+    let ready = condition("Ready", "False", "NotReady");
+    let failing = json!([
+        condition("Synchronized", "False", "ImageNotAllowed"),
+        condition("Provisioned", "False", "Provisioning"),
+        ready
+    ]);
+    assert_eq!(stand(failing.clone(), None), Stand::waiting("ImageNotAllowed", at("2026-11-18T10:20:30Z")));
+    assert_eq!(stand(json!([]), None), Stand::unjudged(at("2026-11-18T10:20:29Z")), "since it was made");
+    let later = "2026-11-18T11:00:00Z";
+    assert_eq!(stand(failing, Some(later)), Stand::deleting("ImageNotAllowed", at(later)));
+    let paused = json!([condition("Paused", "True", "Paused"), condition("Associated", "False", "HostPaused"), ready]);
+    assert_eq!(stand(paused, None).reason(), "Paused");
 }
 
 #[test]

@@ -50,8 +50,8 @@ pub enum Step {
     },
     /// Deletes copies of secrets that were made for a claim which does not have the host.
     Sweep {
-        /// The copies.
-        copies: Vec<ObjectKey>,
+        /// The copies, as they were when this was decided.
+        copies: BTreeMap<ObjectKey, Version>,
     },
     /// Ends a reservation.
     Unreserve,
@@ -92,7 +92,7 @@ pub struct Snapshot {
     /// Whether whoever keeps the host for reuse is still there.
     keeper: bool,
     /// Copies that were made for a claim which does not have the host.
-    strays: Vec<ObjectKey>,
+    strays: BTreeMap<ObjectKey, Version>,
     /// What the HardwareData lacks, and its version.
     show: Option<(Value, Version)>,
 }
@@ -164,7 +164,7 @@ impl Hosts {
         let writer = Writer::new(manager.client().clone(), Self::NAME);
         Self {
             hand: Hand::new(writer.clone(), world.hosts.clone()),
-            copies: Copies::new(writer.clone(), world.secrets.clone()),
+            copies: Copies::new(writer.clone(), world.secrets.clone(), config.leased),
             events: Events::new(manager.client().clone(), Self::NAME, Some(manager.instance().to_owned())),
             scope: manager.scope().clone(),
             world: world.clone(),
@@ -253,10 +253,10 @@ impl Hosts {
     }
 
     /// The copies beside the host that its claim has no use for.
-    fn strays(&self, key: &ObjectKey, host: &HostFacts) -> Vec<ObjectKey> {
+    fn strays(&self, key: &ObjectKey, host: &HostFacts) -> BTreeMap<ObjectKey, Version> {
         let copies = self.world.secrets.by("host", &key.to_string());
         let stray = copies.into_iter().filter(|(_, copy)| !copy.deleting && is_stray(copy.claim.as_deref(), host));
-        stray.map(|(copy, _)| copy).collect()
+        stray.map(|(copy, facts)| (copy, facts.version.clone())).collect()
     }
 
     fn show(&self, key: &ObjectKey, host: &HostFacts) -> Option<(Value, Version)> {
@@ -369,9 +369,9 @@ impl Room for Hosts {
 
 impl Hosts {
     /// Deletes copies, if the server says as well that the host is not held for whom they were made.
-    async fn sweep(&self, s: &Snapshot, mut copies: Vec<ObjectKey>) -> Result<Flow, Error> {
+    async fn sweep(&self, s: &Snapshot, mut copies: BTreeMap<ObjectKey, Version>) -> Result<Flow, Error> {
         let Some(live) = self.hand.read(&s.key).await? else { return Ok(Flow::Next) };
-        copies.retain(|copy| match self.world.secrets.get(copy) {
+        copies.retain(|copy, _| match self.world.secrets.get(copy) {
             Seen::At(secret) => is_stray(secret.claim.as_deref(), &live.facts),
             Seen::Absent | Seen::Behind => false,
         });

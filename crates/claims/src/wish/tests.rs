@@ -442,3 +442,27 @@ fn a_hold_that_the_owner_took_off_stays_off_until_the_claim_lets_go_of_it() {
     merge(&mut body, &patch);
     assert_eq!(shown(&body), [held_name("v", "mine")]);
 }
+
+#[test]
+fn a_host_that_goes_back_stays_on_only_for_a_fast_next_deployment_and_only_if_its_disks_are_cleaned() {
+    for (fast_track, cleaning, online) in [
+        (false, Some("metadata"), false),
+        (false, Some("disabled"), false),
+        (true, Some("metadata"), true),
+        (true, Some("disabled"), false),
+    ] {
+        for before in [true, false] {
+            let mut body = json!({
+                "metadata": {"name": "node", "namespace": "infra", "uid": "h"},
+                "spec": {"online": before, "automatedCleaningMode": cleaning},
+            });
+            let record = json!({"online": true, "automatedCleaningMode": cleaning}).to_string();
+            body["metadata"]["annotations"] = json!({names::INFRA_DEFAULTS_ANNOTATION: record});
+            let leave = Leave { uid: "u".into(), fast_track, replacing: false, keeps_disks: false };
+            if let Some(patch) = leave.patch(&host(&body)) {
+                merge(&mut body, &patch);
+            }
+            assert_eq!(body["spec"]["online"], online, "{fast_track} {cleaning:?} {before}");
+        }
+    }
+}

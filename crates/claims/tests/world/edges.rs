@@ -6,7 +6,7 @@ use std::time::Duration;
 use claims::config::Config;
 use serde_json::{Value, json};
 use sim::metal::oracle::Forgiven;
-use sim::server::{Action, EventAction, Rule, Server};
+use sim::server::{Action, Entry, EventAction, Rule, Server};
 
 use crate::objects::{
     CLAIMS, HOSTS, INFRA, SECRETS, annotate, at, claim, condition, copies, deployment, edit, events, hosts, policy,
@@ -62,6 +62,80 @@ async fn a_bind_that_is_turned_away_is_not_tried_again_for_a_claim_that_is_gone(
     site.until_gone("red", "c").await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(site.server.get(HOSTS, INFRA, "h1").unwrap()["spec"]["consumerRef"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_host_is_not_cleared_by_one_that_has_an_old_choice_in_mind() {
+    let mut site = Site::new(|server| {
+        open(server);
+        hosts(server, &["h2"]);
+        edit(server, HOSTS, INFRA, "h2", &json!({"metadata": {"labels": {"size": "small"}}}));
+    });
+    site.until("the room watches", |server| server.open_watches() > 7).await;
+    let bind = Rule::any().method("PATCH").path_contains("/baremetalhosts/h1").client("room-0");
+    let late = site.server.inject(bind, Action::Delay(Duration::from_secs(25)));
+    site.server.put(deployment("red", "c")).unwrap();
+    site.until("the bind is on its way", |server| server.hits(late) == 1).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // From now on the one who was the leader goes by what the claim said then.
+    site.line().script_events(|_, resource, _| EventAction { drop: resource == CLAIMS, ..EventAction::default() });
+    edit(&site.server, CLAIMS, "red", "c", &json!({"spec": {"hostSelector": {"matchLabels": {"size": "small"}}}}));
+    site.add_room(Config::default());
+    site.until_ready("red", "c").await;
+    let host = site.host_of("red", "c");
+    assert_eq!((at(&host, "/metadata/name"), at(&host, "/status/provisioning/state")), ("h2", "provisioned"));
+    let before = site.server.log().len();
+    // Both name the claim now, and for the old leader the one that runs is one too many.
+    site.until("the late bind has come", |server| {
+        let log = server.log();
+        let binds = |entry: &Entry| entry.client == "room-0" && entry.method == "PATCH" && entry.resource == HOSTS;
+        log.iter().skip(before).any(binds) && server.get(HOSTS, INFRA, "h1").unwrap()["spec"]["consumerRef"].is_null()
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let host = site.host_of("red", "c");
+    assert_eq!((at(&host, "/metadata/name"), at(&host, "/status/provisioning/state")), ("h2", "provisioned"));
+    assert_eq!(site.power_offs(&host), 0);
+    assert_eq!(events(&site.server, "red", "DuplicateBindingHealed").len(), 1, "it did come, and went back");
+    site.kill_room();
+    site.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_another_type_is_not_taken_away_by_one_that_has_an_old_wish_in_mind() {
+    const PULL: &str = "kubernetes.io/dockerconfigjson";
+    let mut site = Site::new(|server| {
+        open(server);
+        let secret = |name: &str, type_: &str| {
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "red"}, "type": type_,
+                "stringData": {".dockerconfigjson": "{}"}})
+        };
+        server.put(secret("old", "Opaque")).unwrap();
+        server.put(secret("new", PULL)).unwrap();
+    });
+    let mut asked = deployment("red", "c");
+    asked["spec"]["image"] = json!({"url": "oci://images/red", "ociAuthSecretName": "old"});
+    site.server.put(asked).unwrap();
+    site.until_ready("red", "c").await;
+    let pull = |server: &Server| {
+        let all = copies(server).into_iter();
+        all.filter(|copy| at(copy, "/metadata/name").ends_with("-pull"))
+            .map(|copy| at(&copy, "/type").to_owned())
+            .next()
+    };
+    assert_eq!(pull(&site.server).as_deref(), Some("Opaque"));
+    // The one who was the leader hears nothing more of claims, but sees every Secret.
+    site.line().script_events(|_, resource, _| EventAction { drop: resource == CLAIMS, ..EventAction::default() });
+    let before = site.server.log().len();
+    site.add_room(Config::default());
+    edit(&site.server, CLAIMS, "red", "c", &json!({"spec": {"image": {"ociAuthSecretName": "new"}}}));
+    site.until("the copy is made anew", |server| pull(server).as_deref() == Some(PULL)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(pull(&site.server).as_deref(), Some(PULL));
+    let log = site.server.log();
+    let taken = log.iter().skip(before).filter(|entry| entry.method == "DELETE" && entry.resource == SECRETS);
+    let by: Vec<&str> = taken.map(|entry| &*entry.client).collect();
+    assert_eq!(by, ["room-1"], "once, by the one who knows what is wanted");
 }
 
 #[tokio::test(start_paused = true)]

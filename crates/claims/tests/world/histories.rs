@@ -3,20 +3,19 @@
 //! Four claims of two tenants want three hosts. Tenants make and delete claims, give and take images, pause, detach, reboot
 //! and switch off; the owner changes policies and labels. Each process hears of every kind with a delay of its own, loses
 //! requests and answers, and is killed at some write and started again. Two processes at once are worse than a lease
-//! allows, so in every second history there is one. The oracle looks at every version of everything while this goes on. Then faults stop, what users broke is
-//! mended, and all must come to its end by itself: nobody waits while a host is free, and when the last claim is gone
-//! every host is free and clean.
+//! allows, so in every second history there is one, which counts on its lease. The oracle looks at every version of
+//! everything while this goes on. Then faults stop, what users broke is mended, and all must come to its end by itself:
+//! nobody waits while a host is free, and when the last claim is gone every host is free and clean.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::claims::FENCE_ANNOTATION;
 use claims::config::Config;
 use serde_json::{Value, json};
+use sim::history::{Dice, Trouble, play};
 use sim::metal::oracle::Forgiven;
-use sim::server::{Action, EventAction, Handle, RequestInfo, Rng, Server};
-use tokio::sync::Notify;
+use sim::server::{Handle, Server};
 use tokio::task::JoinSet;
 
 use crate::objects::{
@@ -36,110 +35,43 @@ const DETACHED: &str = "baremetalhost.metal3.io/detached";
 const REBOOT: &str = "reboot.metal3.io";
 const HELD: &str = "reboot.metal3.io/mine";
 
-/// What only a lease keeps two processes from: a copy of a Secret names no version of the host that it lies beside, so one
-/// can be made, or deleted, for what the other process has changed meanwhile. In the end none is left even so.
-const LEASED: [&str; 2] = ["copy-held", "data-first"];
+const TROUBLE: Trouble = Trouble {
+    writes: 25,
+    restart: 5000,
+    kinds: &[CLAIMS, HOSTS, POLICIES, SECRETS],
+    // A Secret of a tenant is its own, and nobody else writes to a copy.
+    spared: &[SECRETS],
+};
 
 struct History {
-    /// How many processes work at the same time.
-    processes: usize,
     server: Server,
     yonder: Yonder,
-    rng: Mutex<Rng>,
-    calm: AtomicBool,
+    dice: Arc<Dice>,
+    processes: JoinSet<()>,
 }
 
 impl History {
-    fn draw<T>(&self, pick: impl FnOnce(&mut Rng) -> T) -> T {
-        pick(&mut self.rng.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn below(&self, bound: u64) -> u64 {
-        self.draw(|rng| rng.below(bound))
-    }
-
-    fn one<T: Copy>(&self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).unwrap()]
-    }
-
-    fn is_calm(&self) -> bool {
-        self.calm.load(Ordering::SeqCst)
-    }
-
     /// Lets time pass, and ends when a promise was broken.
-    async fn passes(&self, time: Duration) -> Result<(), String> {
+    async fn passes(&mut self, time: Duration) -> Result<(), String> {
         tokio::time::sleep(time).await;
-        let but: &[&str] = if self.processes > 1 { &LEASED } else { &[] };
-        self.yonder.breaches(&self.server, but).first().map_or(Ok(()), |breach| Err(breach.to_string()))
+        if let Some(ended) = self.processes.try_join_next() {
+            return Err(format!("a process ended: {ended:?}"));
+        }
+        self.yonder.judge(&self.server)
     }
 
     /// Lets everything come to rest.
-    async fn rests(&self) -> Result<(), String> {
+    async fn rests(&mut self) -> Result<(), String> {
         self.passes(CALM).await?;
-        self.yonder.left().first().map_or(Ok(()), |breach| Err(breach.to_string()))
+        self.yonder.judge_rest(&self.server)
     }
-}
-
-/// Runs one process for ever: started, disturbed, killed at some write, started again.
-async fn process(history: Arc<History>, which: usize) {
-    for life in 0.. {
-        let handle = history.server.client(&format!("room-{which}-{life}"));
-        let dying = Arc::new(Notify::new());
-        disturb(&history, &handle, &dying);
-        tokio::select! {
-            () = Box::pin(room(handle.kube(), (history.server.clock())(), Config::default())) => panic!("a process ended"),
-            () = dying.notified() => {}
-        }
-        handle.crash();
-        tokio::time::sleep(Duration::from_millis(history.below(5000))).await;
-    }
-}
-
-/// Makes a process's requests slow and lossy, its view of each kind lag on its own, and kills it at some write.
-fn disturb(history: &Arc<History>, handle: &Handle, dying: &Arc<Notify>) {
-    let writes = AtomicU64::new(0);
-    let last = history.draw(|rng| if rng.percent(60) { 1 + rng.below(25) } else { u64::MAX });
-    let (world, dying) = (Arc::clone(history), Arc::clone(dying));
-    handle.script(move |info: &RequestInfo| {
-        if world.is_calm() {
-            return Vec::new();
-        }
-        if info.mutating && writes.fetch_add(1, Ordering::SeqCst) + 1 == last {
-            dying.notify_one();
-            return vec![if world.draw(|rng| rng.percent(50)) { Action::HangAfter } else { Action::Hang }];
-        }
-        let mut fate = Vec::new();
-        if world.draw(|rng| rng.percent(20)) {
-            fate.push(Action::Delay(Duration::from_millis(world.below(1500))));
-        }
-        match world.below(100) {
-            0..4 if info.mutating => fate.push(Action::DropAnswer),
-            4..7 if info.mutating && info.resource != SECRETS => fate.push(Action::Conflict),
-            7..9 => fate.push(Action::Status(500)),
-            9..10 => fate.push(Action::Refuse),
-            _ => {}
-        }
-        fate
-    });
-    let world = Arc::clone(history);
-    // Some kinds lag a lot, others hardly: what the process believes never existed at one moment.
-    let kinds = [CLAIMS, HOSTS, POLICIES, SECRETS];
-    let slow: Vec<&str> = kinds.into_iter().filter(|_| history.draw(|rng| rng.percent(40))).collect();
-    handle.script_events(move |_, resource, _| {
-        if world.is_calm() {
-            return EventAction::default();
-        }
-        let most = if slow.contains(&resource) { 4000 } else { 200 };
-        let delay = if world.draw(|rng| rng.percent(50)) { world.below(most) } else { 0 };
-        EventAction { drop: false, repeat: world.draw(|rng| rng.percent(10)), delay: Duration::from_millis(delay) }
-    });
 }
 
 /// One thing that a tenant or the owner does.
 fn act(history: &History) {
-    let server = &history.server;
-    let (tenant, name) = history.one(&WANTED);
-    let act = history.below(100);
+    let (server, dice) = (&history.server, &history.dice);
+    let (tenant, name) = dice.one(&WANTED);
+    let act = dice.below(100);
     let live = server.get(CLAIMS, tenant, name);
     let noted = |key: &str| live.as_ref().is_some_and(|live| live["metadata"]["annotations"].get(key).is_some());
     let toggle = |key: &str| annotate(server, tenant, name, key, if noted(key) { None } else { Some("") });
@@ -162,14 +94,14 @@ fn act(history: &History) {
         (Some(_), 62..70) => toggle(HELD),
         (_, 70..76) => drop(server.delete(POLICIES, INFRA, "open")),
         (_, 76..84) => {
-            policy(server, &json!({"allowsDetaching": history.below(2) == 0, "allowsPause": history.below(2) == 0}))
+            policy(server, &json!({"allowsDetaching": dice.below(2) == 0, "allowsPause": dice.below(2) == 0}))
         }
         (_, 84..92) => {
-            let size = if history.below(3) == 0 { "small" } else { "large" };
-            edit(server, HOSTS, INFRA, history.one(&NAMES), &json!({"metadata": {"labels": {"size": size}}}));
+            let size = if dice.below(3) == 0 { "small" } else { "large" };
+            edit(server, HOSTS, INFRA, dice.one(&NAMES), &json!({"metadata": {"labels": {"size": size}}}));
         }
         (_, 92..100) => {
-            let changed = format!("user of {tenant}, {}", history.below(9));
+            let changed = format!("user of {tenant}, {}", dice.below(9));
             edit(server, SECRETS, tenant, "user", &json!({"stringData": {"userData": changed}}));
         }
         _ => {}
@@ -229,23 +161,28 @@ async fn history(seed: u64) -> Result<usize, String> {
     for tenant in ["red", "blue"] {
         secrets(&server, tenant);
     }
-    let history = Arc::new(History {
-        processes: if seed.is_multiple_of(2) { 1 } else { 2 },
+    let dice = Dice::new(seed);
+    let mut history = History {
         yonder: Yonder::start(&server, Forgiven::default()),
         server: server.clone(),
-        rng: Mutex::new(Rng::new(seed.wrapping_mul(0x9e37_79b9) ^ 0x5bd1)),
-        calm: AtomicBool::new(false),
-    });
-    let mut processes = JoinSet::new();
-    for which in 0..history.processes {
-        processes.spawn(process(Arc::clone(&history), which));
+        dice: Arc::clone(&dice),
+        processes: JoinSet::new(),
+    };
+    let several = !seed.is_multiple_of(2);
+    for which in 0..if several { 2 } else { 1 } {
+        let clock = server.clock();
+        let start = move |handle: Handle, _| {
+            Box::pin(room(handle.kube(), clock(), Config { leased: !several, ..Config::default() }))
+        };
+        let lives = Arc::clone(&dice).lives(server.clone(), format!("room-{which}"), TROUBLE, start);
+        history.processes.spawn(lives);
     }
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < BUSY {
         act(&history);
-        history.passes(Duration::from_millis(history.below(1800))).await?;
+        history.passes(Duration::from_millis(dice.below(1800))).await?;
     }
-    history.calm.store(true, Ordering::SeqCst);
+    dice.calm();
     mend(&server);
     history.rests().await?;
     ended_well(&server)?;
@@ -276,40 +213,10 @@ async fn history(seed: u64) -> Result<usize, String> {
     if left > 0 || !kept.is_empty() {
         return Err(format!("{left} claims and copies are left, and of hosts {}", json!(kept)));
     }
-    if let Some(ended) = processes.try_join_next() {
-        return Err(format!("a process ended: {ended:?}"));
-    }
     Ok(binds(&server))
-}
-
-fn run(seed: u64) -> Result<usize, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(Box::pin(history(seed)))
 }
 
 #[test]
 fn in_every_history_the_promises_hold() {
-    // One seed, or a range of them, can be asked for, to look at a failure or to look longer.
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let first = number("BERTH_SEED");
-    let count = number("BERTH_SEEDS").unwrap_or(if first.is_some() { 1 } else { 100 });
-    let seeds = first.unwrap_or(0)..first.unwrap_or(0) + count;
-    // Two at a time: each history is a world of its own.
-    let ends: Vec<(u64, Result<usize, String>)> = std::thread::scope(|scope| {
-        let halves = [0, 1].map(|odd| {
-            let mine: Vec<u64> = seeds.clone().filter(|seed| seed % 2 == odd).collect();
-            scope.spawn(move || mine.into_iter().map(|seed| (seed, run(seed))).collect::<Vec<_>>())
-        });
-        halves.into_iter().flat_map(|half| half.join().unwrap()).collect()
-    });
-    let (mut bound, mut failures) = (0, Vec::new());
-    for (seed, end) in ends {
-        match end {
-            Ok(count) => bound += count,
-            Err(why) => failures.push(format!("seed {seed}: {why}")),
-        }
-    }
-    println!("{bound} hosts were bound in {count} histories");
-    assert!(failures.is_empty(), "{} histories went wrong:\n{}", failures.len(), failures.join("\n"));
-    assert!(first.is_some() || bound > 300, "too little happened: {bound} hosts were bound");
+    play(100, history).assert_well("binds", 300);
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "the actors around the room own their tasks and their time")]
 
+mod counted;
 mod crowd;
 mod edges;
 mod histories;

@@ -62,20 +62,32 @@ const QUOTAS: &str = "hostclaimquotas.berth.dev";
 /// What the claim shows first, and what is done then.
 type Then = (&'static str, fn(&Server));
 
-/// One reason, on the claim `c` of a namespace.
+/// One reason, on the claim `c`.
 struct Row {
-    /// The namespace of the claim.
-    tenant: &'static str,
     config: fn() -> Config,
     /// What there is.
-    before: fn(&Server),
+    there: fn(&Server),
+    /// What is otherwise.
+    but: fn(&Server),
+    /// Who comes.
+    claim: fn() -> Value,
     /// What happens before the end.
     then: Option<Then>,
     /// What it shows in the end.
     wanted: &'static str,
 }
 
-const PLAIN: Row = Row { tenant: "red", config: Config::default, before: |_| {}, then: None, wanted: "" };
+const PLAIN: Row = Row { config: Config::default, there: site, but: |_| {}, claim: small, then: None, wanted: "" };
+
+/// A claim that wants a host and nothing to run on it.
+fn small() -> Value {
+    claim("red", "c")
+}
+
+/// One that runs something there, with three Secrets.
+fn whole() -> Value {
+    deployment("red", "c")
+}
 
 fn site(server: &Server) {
     hosts(server, &["h1"]);
@@ -83,8 +95,17 @@ fn site(server: &Server) {
     secrets(server, "red");
 }
 
+/// A host, and nobody who says who may have it.
+fn unruled(server: &Server) {
+    hosts(server, &["h1"]);
+}
+
 fn put(server: &Server, object: Value) {
     server.put(object).unwrap();
+}
+
+fn switch_off(server: &Server) {
+    edit(server, CLAIMS, "red", "c", &json!({"spec": {"poweredOn": false}}));
 }
 
 /// Whether `Associated` ever said this: some things are true for a moment only, until the claim looks elsewhere.
@@ -100,43 +121,32 @@ fn unfinished(server: &Server, state: &str) {
         json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "namespace": "red", "name": "c"});
     put(server, host);
     script(server, "h1", &json!({"delayMs": {state: 3_600_000}}));
-    put(server, claim("red", "c"));
 }
 
 const ROWS: &[Row] = &[
     Row {
-        before: |server| {
-            site(server);
-            let mut paused = claim("red", "c");
+        claim: || {
+            let mut paused = small();
             paused["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
-            put(server, paused);
+            paused
         },
         wanted: "Associated=False/HostPaused",
         ..PLAIN
     },
     Row {
-        before: |server| {
-            site(server);
-            server.delete(SECRETS, "red", "network");
-            put(server, deployment("red", "c"));
-        },
+        but: |server| assert!(server.delete(SECRETS, "red", "network")),
+        claim: whole,
         wanted: "Synchronized=False/NetworkDataSecretSyncFailure",
         ..PLAIN
     },
     Row {
-        before: |server| {
-            site(server);
-            server.delete(SECRETS, "red", "meta");
-            put(server, deployment("red", "c"));
-        },
+        but: |server| assert!(server.delete(SECRETS, "red", "meta")),
+        claim: whole,
         wanted: "Synchronized=False/MetaDataSecretSyncFailure",
         ..PLAIN
     },
     Row {
-        before: |server| {
-            site(server);
-            put(server, deployment("red", "c"));
-        },
+        claim: whole,
         then: Some(("Ready=True/Ready", |server| {
             edit(server, CLAIMS, "red", "c", &json!({"spec": {"image": {"url": "https://images/other"}}}));
         })),
@@ -144,98 +154,53 @@ const ROWS: &[Row] = &[
         ..PLAIN
     },
     Row {
-        before: |server| {
-            site(server);
-            edit(server, HOSTS, INFRA, "h1", &json!({"spec": {"disablePowerOff": true}}));
-            put(server, claim("red", "c"));
-        },
-        then: Some(("Ready=True/Ready", |server| {
-            edit(server, CLAIMS, "red", "c", &json!({"spec": {"poweredOn": false}}));
-        })),
+        but: |server| edit(server, HOSTS, INFRA, "h1", &json!({"spec": {"disablePowerOff": true}})),
+        then: Some(("Ready=True/Ready", switch_off)),
         wanted: "Synchronized=False/UnsupportedPowerState",
         ..PLAIN
     },
     Row {
-        before: |server| {
-            site(server);
+        but: |server| {
             let copies =
                 Rule::any().method("POST").path_contains("/namespaces/infra/secrets").client("room-0").always();
             server.inject(copies, Action::Status(403));
-            put(server, deployment("red", "c"));
         },
+        claim: whole,
         wanted: "Synchronized=False/Forbidden",
         ..PLAIN
     },
-    Row {
-        tenant: INFRA,
-        before: |server| {
-            hosts(server, &["h1"]);
-            put(server, claim(INFRA, "c"));
-        },
-        wanted: "Authorized=True/SameNamespace",
-        ..PLAIN
-    },
+    Row { there: unruled, claim: || claim(INFRA, "c"), wanted: "Authorized=True/SameNamespace", ..PLAIN },
     Row {
         config: || Config {
             yard: Settings { default_admission: DefaultAdmission::Allow, ..Settings::default() },
             ..Config::default()
         },
-        before: |server| {
-            hosts(server, &["h1"]);
-            put(server, claim("red", "c"));
-        },
+        there: unruled,
         wanted: "Authorized=True/DefaultAllow",
         ..PLAIN
     },
+    Row { there: unruled, wanted: "Authorized=False/NotAdmitted", ..PLAIN },
+    Row { wanted: "AvailableForProvisioning=True/Available", ..PLAIN },
+    Row { claim: whole, wanted: "AvailableForProvisioning=False/NotAvailable", ..PLAIN },
     Row {
-        before: |server| {
-            hosts(server, &["h1"]);
-            put(server, claim("red", "c"));
-        },
-        wanted: "Authorized=False/NotAdmitted",
-        ..PLAIN
-    },
-    Row {
-        before: |server| {
-            site(server);
-            put(server, claim("red", "c"));
-        },
-        wanted: "AvailableForProvisioning=True/Available",
-        ..PLAIN
-    },
-    Row {
-        before: |server| {
-            site(server);
-            put(server, deployment("red", "c"));
-        },
-        wanted: "AvailableForProvisioning=False/NotAvailable",
-        ..PLAIN
-    },
-    Row {
-        before: |server| unfinished(server, "registering"),
+        there: |server| unfinished(server, "registering"),
         wanted: "AvailableForProvisioning=False/NotManageable",
         ..PLAIN
     },
     Row {
-        before: |server| unfinished(server, "inspecting"),
+        there: |server| unfinished(server, "inspecting"),
         wanted: "AvailableForProvisioning=False/Inspecting",
         ..PLAIN
     },
     Row {
-        before: |server| {
-            site(server);
-            script(server, "h1", &json!({"delayMs": {"provisioning": 60_000}}));
-            put(server, deployment("red", "c"));
-        },
+        but: |server| script(server, "h1", &json!({"delayMs": {"provisioning": 60_000}})),
+        claim: whole,
         wanted: "Provisioned=False/Provisioning",
         ..PLAIN
     },
     Row {
-        before: |server| {
-            site(server);
-            script(server, "h1", &json!({"delayMs": {"deprovisioning": 60_000}}));
-            put(server, deployment("red", "c"));
-        },
+        but: |server| script(server, "h1", &json!({"delayMs": {"deprovisioning": 60_000}})),
+        claim: whole,
         then: Some(("Ready=True/Ready", |server| {
             edit(server, CLAIMS, "red", "c", &json!({"spec": {"image": null}}));
         })),
@@ -243,13 +208,10 @@ const ROWS: &[Row] = &[
         ..PLAIN
     },
     Row {
-        before: |server| {
-            site(server);
-            put(server, deployment("red", "c"));
-        },
+        claim: whole,
         then: Some(("Ready=True/Ready", |server| {
             script(server, "h1", &json!({"fail": [{"state": "power", "times": 1000}], "retryMs": 600_000}));
-            edit(server, CLAIMS, "red", "c", &json!({"spec": {"poweredOn": false}}));
+            switch_off(server);
         })),
         wanted: "Ready=False/HostError",
         ..PLAIN
@@ -260,10 +222,16 @@ const ROWS: &[Row] = &[
 async fn each_reason_is_shown_where_it_holds() {
     for row in ROWS {
         let by_hand = Forgiven { hosts: [(INFRA.to_owned(), "h1".to_owned())].into(), ..Forgiven::default() };
-        let site = Site::of(by_hand, (row.config)(), row.before);
+        let comes = (row.claim)();
+        let tenant = at(&comes, "/metadata/namespace").to_owned();
+        let site = Site::of(by_hand, (row.config)(), |server| {
+            (row.there)(server);
+            (row.but)(server);
+            put(server, comes);
+        });
         let shows = async |wanted: &str| {
             let (kind, rest) = wanted.split_once('=').unwrap();
-            site.until_condition(row.tenant, "c", kind, rest).await;
+            site.until_condition(&tenant, "c", kind, rest).await;
         };
         if let Some((first, act)) = row.then {
             shows(first).await;

@@ -11,8 +11,8 @@ use sim::metal::oracle::Forgiven;
 use sim::server::{Action, Rule, Server};
 
 use crate::objects::{
-    CLAIMS, HOSTS, INFRA, at, claim, condition, copies, deployment, edit, events, held, hosts, noted, policy, script,
-    secrets,
+    CLAIMS, HOSTS, INFRA, annotate, at, claim, condition, copies, deployment, edit, events, held, hosts, noted, policy,
+    script, secrets,
 };
 use crate::site::Site;
 
@@ -266,6 +266,33 @@ async fn reserved(cluster: bool) -> Site {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_host_that_a_tenant_calls_broken_is_kept_from_all_only_where_its_word_is_trusted() {
+    for trusted in [true, false] {
+        let site = Site::new(|server| {
+            hosts(server, &["h1"]);
+            policy(server, &json!({"trustsTenantHealth": trusted}));
+        });
+        site.server.put(claim("red", "c")).unwrap();
+        site.until_ready("red", "c").await;
+        annotate(&site.server, "red", "c", UNHEALTHY, Some("fans"));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(site.server.delete(CLAIMS, "red", "c"));
+        site.until_gone("red", "c").await;
+        let marked = noted(&site.server, "h1", UNHEALTHY);
+        assert_eq!(marked.as_deref(), trusted.then_some("reported-by-tenant"), "never in the tenant's own words");
+        site.server.put(claim("blue", "c")).unwrap();
+        if trusted {
+            site.until_condition("blue", "c", "Associated", "False/NoBareMetalHost").await;
+            tokio::time::sleep(2 * 24 * HOUR).await;
+            assert!(held(&site.server, "blue", "c").is_empty(), "until its owner takes the mark off");
+            note(&site.server, "h1", UNHEALTHY, None);
+        }
+        site.until_ready("blue", "c").await;
+        site.rest().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reservation_ends_with_the_cluster_or_the_namespace_that_keeps_it() {
     let ends = [("clusters.cluster.x-k8s.io", "red", "village"), ("namespaces", "", "red")];
     for (resource, namespace, name) in ends {
@@ -279,4 +306,58 @@ async fn a_reservation_ends_with_the_cluster_or_the_namespace_that_keeps_it() {
         assert_eq!(noted(&site.server, "h1", "berth.dev/reuse-until"), None);
         site.rest().await;
     }
+}
+
+/// A copy that a process sends and that arrives when another one, which leads by now, has given the host back; what it held
+/// then, and for how long.
+async fn late_copy(leased: bool) -> (Site, Value) {
+    let config = || Config { leased, ..Config::default() };
+    let mut site = Site::of(Forgiven::default(), config(), |server| {
+        hosts(server, &["h1"]);
+        policy(server, &json!({}));
+        secrets(server, "red");
+    });
+    let late = Duration::from_secs(40);
+    let made = Rule::any().method("POST").path_contains("/namespaces/infra/secrets").client("room-0").always();
+    let fault = site.server.inject(made, Action::Delay(late));
+    site.server.put(deployment("red", "c")).unwrap();
+    site.until("the first process makes a copy", |server| server.hits(fault) > 0).await;
+    if leased {
+        // It has lost its lease and is gone; what it sent is not.
+        site.kill_room();
+    }
+    site.add_room(config());
+    assert!(site.server.delete(CLAIMS, "red", "c"));
+    site.until_gone("red", "c").await;
+    assert!(copies(&site.server).is_empty(), "it is still on its way");
+    // The oracle would take what a lease is trusted with for a breach.
+    let came = |server: &Server| {
+        let changes = server.changes(0);
+        let copy = |object: &Value| object["kind"] == "Secret" && at(object, "/metadata/name").starts_with("h1-hc-");
+        changes.iter().map(|(_, _, _, object)| object).find(|object| copy(object)).map(|copy| copy["data"].clone())
+    };
+    let swept = |server: &Server| came(server).is_some() && copies(server).is_empty();
+    let begun = tokio::time::Instant::now();
+    assert!(site.server.wait_until(2 * late, swept).await, "it has come, and is gone again");
+    assert!(begun.elapsed() < late + Duration::from_secs(5), "{:?}", begun.elapsed());
+    let held = came(&site.server).unwrap();
+    (site, held)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_arrives_when_its_host_has_gone_back_holds_nothing_and_does_not_stay() {
+    let (site, held) = late_copy(false).await;
+    assert_eq!(held, Value::Null);
+    site.rest().await;
+}
+
+/// With a lease a copy is one write, and this is what that costs: the one that a deposed leader had sent holds what it was
+/// to hold until it is swept.
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_a_deposed_leader_that_arrives_late_is_swept_as_soon_as_it_is_seen() {
+    let (site, held) = late_copy(true).await;
+    assert!(held.is_object(), "{held}");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(copies(&site.server).is_empty());
+    assert_eq!(host(&site.server, "h1")["spec"]["consumerRef"], Value::Null);
 }

@@ -41,13 +41,6 @@ impl Yonder {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner).look(server, &self.machines)
     }
 
-    /// What did not hold at some revision so far, but for these rules.
-    pub fn breaches(&self, server: &Server, but: &[&str]) -> Vec<Breach> {
-        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = judge.look(server, &self.machines);
-        judge.breaches().iter().filter(|breach| !but.contains(&breach.rule)).cloned().collect()
-    }
-
     /// What does not hold although everything has come to rest.
     pub fn left(&self) -> Vec<Breach> {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner).at_rest()
@@ -62,13 +55,13 @@ impl Yonder {
 
 /// Runs the room until it is dropped.
 pub async fn room(client: kube::Client, now: jiff::Timestamp, config: Config) {
-    room_within(client, now, config, Scope::All).await;
+    room_within(client, now, config, Scope::All, Metrics::new()).await;
 }
 
 /// Runs the room on some namespaces.
-async fn room_within(client: kube::Client, now: jiff::Timestamp, config: Config, scope: Scope) {
+async fn room_within(client: kube::Client, now: jiff::Timestamp, config: Config, scope: Scope, metrics: Metrics) {
     let options = Options { workers: 4, scope, ..Options::default() };
-    let manager = Manager::new(client, Clock::simulated(now, 1), Gates::new(), Metrics::new(), options);
+    let manager = Manager::new(client, Clock::simulated(now, 1), Gates::new(), metrics, options);
     claims::mount(&manager, config).unwrap();
     manager.run().await.unwrap();
 }
@@ -78,6 +71,8 @@ pub struct Site {
     pub server: Server,
     pub yonder: Yonder,
     rooms: Vec<(Handle, JoinHandle<()>)>,
+    /// What each process counts.
+    metrics: Vec<Metrics>,
 }
 
 impl Site {
@@ -94,7 +89,7 @@ impl Site {
         install(&server);
         prepare(&server);
         let yonder = Yonder::start(&server, forgiven);
-        let mut site = Self { server, yonder, rooms: Vec::new() };
+        let mut site = Self { server, yonder, rooms: Vec::new(), metrics: Vec::new() };
         site.add_room(config);
         site
     }
@@ -107,13 +102,21 @@ impl Site {
     /// One more process, which follows some namespaces only.
     pub fn add_room_within(&mut self, config: Config, scope: Scope) {
         let handle = self.server.client(&format!("room-{}", self.rooms.len()));
-        let room = tokio::spawn(room_within(handle.kube(), (self.server.clock())(), config, scope));
+        let metrics = Metrics::new();
+        let room = tokio::spawn(room_within(handle.kube(), (self.server.clock())(), config, scope, metrics.clone()));
         self.rooms.push((handle, room));
+        self.metrics.push(metrics);
     }
 
     /// The first process is gone from one moment to the next.
     pub fn kill_room(&self) {
         self.rooms[0].1.abort();
+    }
+
+    /// The series of a metric that the last process shows, each with its value.
+    pub fn series(&self, metric: &str) -> Vec<String> {
+        let text = self.metrics.last().map(Metrics::encode).unwrap_or_default();
+        text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{')).map(str::to_owned).collect()
     }
 
     /// The connection of the first process.

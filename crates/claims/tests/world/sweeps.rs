@@ -27,6 +27,8 @@ struct Story {
     by_hand: &'static [&'static str],
     /// Whether it counts how often the machine was switched off: not where acting early spares it a deployment.
     counts: bool,
+    /// Whether the process counts on its lease, as the chart sets it up.
+    leased: bool,
 }
 
 impl Scenario for Story {
@@ -49,7 +51,7 @@ impl Scenario for Story {
     }
 
     async fn process(&self, world: Arc<World<OnceLock<Yonder>>>, client: kube::Client) {
-        room(client, (world.clock)(), Config::default()).await;
+        room(client, (world.clock)(), Config { leased: self.leased, ..Config::default() }).await;
     }
 
     async fn act(&self, world: &World<OnceLock<Yonder>>, step: usize) -> bool {
@@ -183,6 +185,7 @@ const LIFE: Story = Story {
     ],
     by_hand: &[],
     counts: true,
+    leased: false,
 };
 
 const TAKEOVER: Story = Story {
@@ -198,6 +201,7 @@ const TAKEOVER: Story = Story {
     ],
     by_hand: &[],
     counts: false,
+    leased: false,
 };
 
 const RACE: Story = Story {
@@ -210,6 +214,7 @@ const RACE: Story = Story {
     acts: &[|server| end(server, CLAIMS, "red", "c")],
     by_hand: &[],
     counts: false,
+    leased: false,
 };
 
 const REVOKED: Story = Story {
@@ -225,6 +230,7 @@ const REVOKED: Story = Story {
     ],
     by_hand: &[],
     counts: false,
+    leased: false,
 };
 
 const LOST: Story = Story {
@@ -236,6 +242,7 @@ const LOST: Story = Story {
     acts: &[|server| end(server, HOSTS, INFRA, "h1"), |server| end(server, CLAIMS, "red", "c")],
     by_hand: &["h1"],
     counts: false,
+    leased: false,
 };
 
 const DUPLICATE: Story = Story {
@@ -257,6 +264,7 @@ const DUPLICATE: Story = Story {
     ],
     by_hand: &["h1", "h2"],
     counts: false,
+    leased: false,
 };
 
 const PAUSE: Story = Story {
@@ -272,6 +280,7 @@ const PAUSE: Story = Story {
     ],
     by_hand: &[],
     counts: false,
+    leased: false,
 };
 
 const DETACH: Story = Story {
@@ -290,6 +299,7 @@ const DETACH: Story = Story {
     ],
     by_hand: &[],
     counts: false,
+    leased: false,
 };
 
 const PACKED: Story = Story {
@@ -308,6 +318,7 @@ const PACKED: Story = Story {
     ],
     by_hand: &[],
     counts: false,
+    leased: false,
 };
 
 fn village(paused: bool) -> Value {
@@ -320,6 +331,12 @@ const ALL: [&Story; 9] = [&LIFE, &TAKEOVER, &RACE, &REVOKED, &LOST, &DUPLICATE, 
 /// The same life for users in a hurry: who asks for a reboot and for power off at once sees the machine go off once, not
 /// twice.
 const HASTY_LIFE: Story = Story { counts: false, ..LIFE };
+
+/// The same stories where copies are made and filled by one write, because a lease keeps others away.
+const LEASED: [&Story; 2] = [
+    &Story { name: "life of a claim, leased", leased: true, ..LIFE },
+    &Story { name: "one host after another tenant, leased", leased: true, ..TAKEOVER },
+];
 
 fn passed(reports: &[SweepReport]) {
     for report in reports {
@@ -334,6 +351,7 @@ fn passed(reports: &[SweepReport]) {
 #[test]
 fn stopped_at_every_effect_it_ends_in_the_same_world() {
     passed(&ALL.map(sweep::crash_sweep));
+    passed(&LEASED.map(sweep::crash_sweep));
 }
 
 #[test]
@@ -344,6 +362,7 @@ fn started_on_any_older_cache_it_ends_in_the_same_world() {
 #[test]
 fn robbed_of_any_event_it_ends_in_the_same_world() {
     passed(&ALL.map(sweep::missed_event_sweep));
+    passed(&LEASED.map(sweep::missed_event_sweep));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use claims::config::Config;
 use serde_json::json;
+use sim::metal::oracle::Forgiven;
 use sim::server::{Action, Outcome, Rule, Server};
 
 use crate::objects::{CLAIMS, HOSTS, INFRA, SECRETS, claim, condition, deployment, edit, hosts, policy, secrets};
@@ -82,9 +84,9 @@ async fn a_claim_that_admission_has_seen_costs_three_writes_to_bind_and_then_non
     assert_eq!(claim["metadata"].get("labels"), None, "and not repeated beside the selector that says the same");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_claim_with_three_secrets_costs_four_writes_more() {
-    let site = Site::new(|server| {
+/// What a claim with three Secrets has the room write until people are told that it has its host, and read until it rests.
+async fn with_three_secrets(leased: bool) -> (Vec<String>, BTreeMap<String, usize>) {
+    let site = Site::of(Forgiven::default(), Config { leased, ..Config::default() }, |server| {
         hosts(server, &["h1"]);
         policy(server, &json!({}));
         secrets(server, "red");
@@ -97,23 +99,29 @@ async fn a_claim_with_three_secrets_costs_four_writes_more() {
     let mut until_told = plain(&written(&site.server));
     let last = until_told.iter().rposition(|line| line.ends_with("/hostclaims/c/status")).unwrap();
     until_told.truncate(last + 1);
-    assert_eq!(
-        until_told,
-        [
-            "PATCH red/hostclaims/c/status",
-            "PATCH infra/baremetalhosts/h1",
-            "POST infra/secrets",
-            "POST infra/secrets",
-            "POST infra/secrets",
-            "PATCH infra/baremetalhosts/h1",
-            "PATCH red/hostclaims/c/status",
-        ]
-    );
     site.until_ready("red", "c").await;
     site.rest().await;
-    // Before a Secret is copied claim and host are looked at, and the claim once more before its host is told what to run.
-    let wanted = [(HOSTS, 3), (CLAIMS, 4), (SECRETS, 3)].map(|(resource, count)| (resource.to_owned(), count));
-    assert_eq!(read(&site.server), BTreeMap::from(wanted));
+    (until_told, read(&site.server))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_with_three_secrets_costs_four_writes_more_and_without_a_lease_each_copy_is_made_and_then_filled() {
+    for leased in [true, false] {
+        let (writes, reads) = with_three_secrets(leased).await;
+        let named = |writes: &[String]| -> Vec<String> {
+            let object = |line: &String| line.split("-hc-").next().unwrap_or_default().to_owned();
+            writes.iter().map(object).collect()
+        };
+        let copies: &[&str] =
+            if leased { &["POST infra/secrets"] } else { &["POST infra/secrets", "PATCH infra/secrets/h1"] };
+        let mut wanted = vec!["PATCH red/hostclaims/c/status", "PATCH infra/baremetalhosts/h1"];
+        wanted.extend(copies.iter().cycle().take(3 * copies.len()));
+        wanted.extend(["PATCH infra/baremetalhosts/h1", "PATCH red/hostclaims/c/status"]);
+        assert_eq!(named(&writes), wanted);
+        // Before a copy is filled claim and host are looked at, and the claim once more before its host is told what to run.
+        let wanted = [(HOSTS, 3), (CLAIMS, 4), (SECRETS, 3)].map(|(resource, count)| (resource.to_owned(), count));
+        assert_eq!(reads, BTreeMap::from(wanted));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,8 @@ use crate::server::Server;
 pub const CLAIM_UID: &str = "berth.dev/claim-uid";
 /// Order of an admin to let a host go as it is.
 const FORCE_RELEASE: &str = "berth.dev/force-release";
+/// What stands in a secret that must hold something and does not yet: `{}`, in base64.
+const NOTHING: &str = "e30=";
 /// Mark of an object that another cluster has taken over.
 const MOVED: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
 
@@ -57,25 +59,45 @@ struct Claim {
     annotations: Value,
 }
 
+/// A secret.
+#[derive(Clone, Debug)]
+struct Kept {
+    /// The claim that it is a copy for.
+    made: Option<String>,
+    /// Whether it holds anything.
+    full: bool,
+}
+
+impl Kept {
+    fn of(object: &Value) -> Self {
+        let labels = object.pointer("/metadata/labels");
+        let made = labels.and_then(|labels| labels.get(CLAIM_UID)).and_then(Value::as_str).map(str::to_owned);
+        let data = object.get("data").and_then(Value::as_object).into_iter().flat_map(|data| data.values());
+        let full = data.filter_map(Value::as_str).any(|value| !value.is_empty() && value != NOTHING);
+        Self { made, full }
+    }
+}
+
 /// Looks at one version after the other.
 ///
 /// - `one-consumer`: no claim takes a host that another consumer has;
 /// - `image-held`: a host that a claim lets go has no image and no custom deploy;
 /// - `given-away`: a host that a claim lets go is back in a state without a system;
-/// - `copy-held`: a copy of a tenant's secret is there only while a host is held for its claim;
+/// - `copy-held`: a copy holds what a tenant keeps secret only while a host is held for its claim;
 /// - `own-data`: a host never points at a copy made for another claim;
 /// - `data-first`: an image is set only when the secrets that go with it are there;
 /// - `claim-last`: no claim goes while its host still has its image;
 /// - `clean-disk`: nothing of one tenant lies on a disk while another tenant has the host;
 /// - `clean-free`: nothing lies on the disk of a host that anybody may take, unless its admin has disks not cleaned;
-/// - at rest, `one-host`: a claim is named by one host at most, and `orphan`: no host names a claim that is gone.
+/// - at rest, `one-host`: a claim is named by one host at most, `orphan`: no host names a claim that is gone, and of copies
+///   not even empty ones are left.
 #[derive(Clone, Debug, Default)]
 pub struct Judge {
     forgiven: Forgiven,
     hosts: BTreeMap<Key, Host>,
     claims: BTreeMap<Key, Claim>,
-    /// All secrets, and the claim that each copy was made for.
-    secrets: BTreeMap<Key, Option<String>>,
+    /// All secrets.
+    secrets: BTreeMap<Key, Kept>,
     disks: BTreeMap<Key, Disk>,
     /// Claims whose host was deleted under them: a copy that was on its way goes with the host it names as its owner.
     bereft: BTreeSet<String>,
@@ -160,7 +182,7 @@ impl Judge {
             let text = format!("HostClaim {}/{} is named by {}", claim.0, claim.1, places.join(" and "));
             out.push(Breach { rule: "one-host", revision: self.seen.0, text });
         }
-        for ((namespace, name), uid) in self.secrets.iter().filter_map(|(key, uid)| Some((key, uid.as_ref()?))) {
+        for ((namespace, name), uid) in self.secrets.iter().filter_map(|(key, kept)| Some((key, kept.made.as_ref()?))) {
             if !self.held_for(namespace, uid) {
                 let text = format!("Secret {namespace}/{name} is left of a claim without a host");
                 out.push(Breach { rule: "copy-held", revision: self.seen.0, text });
@@ -265,8 +287,10 @@ impl Judge {
             self.breaches.push(breach("given-away", host, text));
         }
         let (uid, place) = (self.uid_of(old), host.metadata.namespace.clone().unwrap_or_default());
-        let left =
-            self.secrets.iter().find(|((there, _), made)| *there == place && made.as_deref() == Some(uid.as_str()));
+        let left = self
+            .secrets
+            .iter()
+            .find(|((there, _), kept)| *there == place && kept.full && kept.made.as_deref() == Some(uid.as_str()));
         if let Some(((_, name), _)) = left.filter(|_| !self.held_for(&place, &uid)) {
             let text = format!("{} let it go before Secret {name} was gone", shown(old));
             self.breaches.push(breach("copy-held", host, text));
@@ -297,12 +321,13 @@ impl Judge {
             ("metaData", &host.spec.meta_data),
         ] {
             let Some(reference) = reference else { continue };
-            match self.secrets.get(&(place.clone(), reference.name.clone())) {
-                Some(Some(made)) if *made != uid => {
+            let kept = self.secrets.get(&(place.clone(), reference.name.clone()));
+            match kept.map(|kept| (kept.made.as_ref(), kept.full)) {
+                Some((Some(made), _)) if *made != uid => {
                     let text = format!("{} has it, and {field} names a copy made for another claim", shown(consumer));
                     self.breaches.push(breach("own-data", host, text));
                 }
-                None if begins => {
+                None | Some((_, false)) if begins => {
                     let text = format!("its image was set before the secret {} of {field} was there", reference.name);
                     self.breaches.push(breach("data-first", host, text));
                 }
@@ -345,11 +370,11 @@ impl Judge {
             self.secrets.remove(&key);
             return;
         }
-        let labels = version.object.pointer("/metadata/labels");
-        let made = labels.and_then(|labels| labels.get(CLAIM_UID)).and_then(Value::as_str).map(str::to_owned);
-        let new = self.secrets.insert(key.clone(), made.clone()).is_none();
-        if let Some(uid) = made.filter(|uid| new && !self.bereft.contains(uid) && !self.held_for(&key.0, uid)) {
-            let text = format!("Secret {}/{} was made for the claim {uid}, which has no host here", key.0, key.1);
+        let kept = Kept::of(&version.object);
+        let before = self.secrets.insert(key.clone(), kept.clone());
+        let filled = kept.full && !before.is_some_and(|before| before.full && before.made == kept.made);
+        if let Some(uid) = kept.made.filter(|uid| filled && !self.bereft.contains(uid) && !self.held_for(&key.0, uid)) {
+            let text = format!("Secret {}/{} was filled for the claim {uid}, which has no host here", key.0, key.1);
             self.breaches.push(Breach { rule: "copy-held", revision: version.revision, text });
         }
     }

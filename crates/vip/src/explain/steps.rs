@@ -92,8 +92,9 @@ fn housekeeper(case: &Case<'_>) -> Vec<String> {
             Step::Point { infrastructure, .. } => {
                 format!("give {} {} the endpoint", infrastructure.kind, infrastructure.name)
             }
-            // An orphan has no Cluster, and neither a word nor a wait is a deed.
-            Step::Sweep { .. } | Step::Warn { .. } | Step::Wait { .. } => return None,
+            Step::Wait { until } => format!("look again at {until:.0}, and at every change before"),
+            // An orphan has no Cluster, and a word is no deed.
+            Step::Sweep { .. } | Step::Warn { .. } => return None,
         })
     };
     keeper::decide::decide(&snapshot).into_iter().filter_map(told).collect()

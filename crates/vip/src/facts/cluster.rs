@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use api::key::ObjectKey;
 use api::names::WATCH_FILTER_LABEL;
+use api::reasons::PAUSED;
 use api::status::Conditioned;
 use api::views::{Cluster, ConditionView, Endpoint, ObjectRef};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::feed::Project;
+use kit::room::Stand;
 use serde::Serialize;
 
 use super::{address, ours};
@@ -132,6 +134,22 @@ impl ClusterFacts {
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
+    }
+
+    /// How it stands with its addresses; none where nobody has said anything of them, or it is on its way out.
+    #[must_use]
+    pub fn stand(&self) -> Option<Stand> {
+        let said = &self.stored.conditions;
+        let failing = said.iter().find(|condition| condition.status != "True");
+        if said.is_empty() || self.deleting {
+            return None;
+        }
+        let waiting = |condition: &Condition| {
+            // A pause explains everything.
+            let because = if self.paused { PAUSED } else { &condition.reason };
+            Stand::waiting(because, condition.last_transition_time.0)
+        };
+        Some(failing.map_or_else(Stand::ready, waiting))
     }
 
     /// The address this Cluster uses: nobody else may have it. What annotations show is not counted, because anybody who

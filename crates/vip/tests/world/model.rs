@@ -6,7 +6,6 @@
 //! Cluster and claim judges each step, and the answers of the gate are judged when they are given.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +16,8 @@ use kit::manager::{Manager, Options};
 use kit::telemetry::Metrics;
 use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
 use serde_json::{Value, json};
-use sim::server::{Action, EventAction, Handle, RequestInfo, Rng, Server};
-use tokio::sync::Notify;
+use sim::history::{Dice, Trouble, play};
+use sim::server::{Handle, Server};
 use tokio::task::JoinSet;
 use vip::config::Config;
 use vip::extension::Extension;
@@ -33,6 +32,8 @@ use crate::objects::{
 /// How long users are at work.
 const BUSY: Duration = Duration::from_secs(90);
 const NAMES: [&str; 3] = ["a", "b", "c"];
+const TROUBLE: Trouble =
+    Trouble { writes: 12, restart: 3000, kinds: &[CLUSTERS, CLASSES, CLAIMS, ADDRESSES, POOLS], spared: &[] };
 
 /// What users did that changes what may be expected.
 #[derive(Default)]
@@ -49,30 +50,23 @@ struct Deeds {
 
 struct Model {
     server: Server,
-    rng: Mutex<Rng>,
+    dice: Arc<Dice>,
     book: Book,
     deeds: Mutex<Deeds>,
-    calm: AtomicBool,
     seats: [Mutex<Option<Arc<Extension>>>; 2],
 }
 
 impl Model {
-    fn draw<T>(&self, pick: impl FnOnce(&mut Rng) -> T) -> T {
-        pick(&mut self.rng.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     fn deeds(&self) -> std::sync::MutexGuard<'_, Deeds> {
         self.deeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_calm(&self) -> bool {
-        self.calm.load(Ordering::SeqCst)
+        self.dice.is_calm()
     }
 
     async fn pause(&self, most: u64) {
-        let most = if self.is_calm() { most.min(50) } else { most };
-        let time = self.draw(|rng| rng.below(most));
-        tokio::time::sleep(Duration::from_millis(time)).await;
+        self.dice.pause(if self.is_calm() { most.min(50) } else { most }).await;
     }
 
     fn gate(&self, which: usize) -> Option<Arc<Extension>> {
@@ -84,68 +78,24 @@ impl Model {
     }
 }
 
-/// Runs one replica for ever: started, disturbed, killed at some request, started again.
-async fn replica(model: Arc<Model>, which: usize, config: Config) {
-    for life in 0.. {
-        let handle = model.server.client(&format!("replica-{which}-{life}"));
-        let dying = Arc::new(Notify::new());
-        disturb(&model, &handle, &dying);
-        let options = Options { workers: 2, ..Options::default() };
-        let clock = Clock::simulated((model.server.clock())(), life + 7);
-        let manager = Manager::new(handle.kube(), clock, Gates::new(), Metrics::new(), options);
-        let gate = vip::mount(&manager, config.clone()).unwrap();
-        *model.seats[which].lock().unwrap() = Some(gate);
-        tokio::select! {
-            ended = manager.run() => panic!("a replica ended by itself: {ended:?}"),
-            () = dying.notified() => {}
-        }
-        handle.crash();
-        *model.seats[which].lock().unwrap() = None;
-        model.pause(3000).await;
-    }
+/// One life of a replica; its gate answers as long as that lasts.
+async fn replica(model: Arc<Model>, which: usize, config: Config, handle: Handle, life: u64) {
+    let options = Options { workers: 2, ..Options::default() };
+    let clock = Clock::simulated((model.server.clock())(), life + 7);
+    let manager = Manager::new(handle.kube(), clock, Gates::new(), Metrics::new(), options);
+    let gate = vip::mount(&manager, config).unwrap();
+    *model.seats[which].lock().unwrap() = Some(gate);
+    let _seat = Seat(&model, which);
+    manager.run().await.unwrap();
 }
 
-/// Makes a replica's requests slow and lossy, its view of each kind lag on its own, and kills it at some write.
-fn disturb(model: &Arc<Model>, handle: &Handle, dying: &Arc<Notify>) {
-    let writes = AtomicU64::new(0);
-    let last = model.draw(|rng| if rng.percent(60) { 1 + rng.below(12) } else { u64::MAX });
-    let (world, dying) = (Arc::clone(model), Arc::clone(dying));
-    handle.script(move |info: &RequestInfo| {
-        if world.is_calm() {
-            return Vec::new();
-        }
-        if info.mutating && writes.fetch_add(1, Ordering::SeqCst) + 1 == last {
-            dying.notify_one();
-            let committed = world.draw(|rng| rng.percent(50));
-            return vec![if committed { Action::HangAfter } else { Action::Hang }];
-        }
-        let mut fate = Vec::new();
-        if world.draw(|rng| rng.percent(25)) {
-            fate.push(Action::Delay(Duration::from_millis(world.draw(|rng| rng.below(1500)))));
-        }
-        match world.draw(|rng| rng.below(100)) {
-            0..4 if info.mutating => fate.push(Action::DropAnswer),
-            4..7 if info.mutating => fate.push(Action::Conflict),
-            7..9 => fate.push(Action::Status(500)),
-            9..10 => fate.push(Action::Refuse),
-            _ => {}
-        }
-        fate
-    });
-    let world = Arc::clone(model);
-    // Some kinds lag a lot, others hardly: what the replica believes never existed at one moment.
-    let slow: Vec<&str> = [CLUSTERS, CLASSES, CLAIMS, ADDRESSES, POOLS]
-        .into_iter()
-        .filter(|_| model.draw(|rng| rng.percent(40)))
-        .collect();
-    handle.script_events(move |_, resource, _| {
-        if world.is_calm() {
-            return EventAction::default();
-        }
-        let most = if slow.contains(&resource) { 4000 } else { 200 };
-        let delay = if world.draw(|rng| rng.percent(50)) { world.draw(|rng| rng.below(most)) } else { 0 };
-        EventAction { drop: false, repeat: world.draw(|rng| rng.percent(10)), delay: Duration::from_millis(delay) }
-    });
+/// Nobody sits here any more once this is gone.
+struct Seat<'a>(&'a Model, usize);
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        *self.0.seats[self.1].lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// The IPAM provider: one write at a time, at its own pace.
@@ -159,7 +109,7 @@ async fn ipam(model: Arc<Model>) {
 /// The garbage collector: sometimes late.
 async fn collector(model: Arc<Model>) {
     loop {
-        let on = model.is_calm() || model.draw(|rng| rng.percent(60));
+        let on = model.is_calm() || model.dice.percent(60);
         model.server.set_collector(on);
         if on {
             model.server.collect();
@@ -192,8 +142,8 @@ async fn cluster_api(model: Arc<Model>, which: &'static str) {
 
 /// One call of the gate about a copy, or two at once; renders when it opens, and says how long to wait otherwise.
 async fn call(model: &Arc<Model>, copy: &Value) -> Option<u16> {
-    let first = model.draw(|rng| usize::try_from(rng.below(2)).unwrap());
-    let twice = model.draw(|rng| rng.percent(20));
+    let first = model.dice.one(&[0, 1]);
+    let twice = model.dice.percent(20);
     let one = async {
         let gate = model.gate(first)?;
         let limit = Duration::from_secs(10);
@@ -216,7 +166,7 @@ async fn call(model: &Arc<Model>, copy: &Value) -> Option<u16> {
         return None;
     }
     // A variable that Cluster API defaulted in memory: its patch sends the whole list of the older copy again.
-    if !model.is_calm() && model.draw(|rng| rng.percent(15)) {
+    if !model.is_calm() && model.dice.percent(15) {
         let old = copy["spec"]["topology"]["variables"].clone();
         if model.cluster(name(copy)).is_some_and(|live| uid(&live) == uid(copy)) {
             let put_back = |object: &mut Value| object["spec"]["topology"]["variables"] = old.clone();
@@ -242,8 +192,8 @@ fn judge(model: &Model, copy: &Value, answer: &Answer) {
 /// Users, who do one thing after the other.
 async fn users(model: Arc<Model>) {
     loop {
-        let act = model.draw(|rng| rng.below(100));
-        let which = model.draw(|rng| NAMES[usize::try_from(rng.below(3)).unwrap()]);
+        let act = model.dice.below(100);
+        let which = model.dice.one(&NAMES);
         match (model.cluster(which), act) {
             (None, 0..70) => create(&model, which),
             (None, 70..80) => reserve(&model, which),
@@ -268,7 +218,7 @@ fn edit(model: &Model, which: &str, change: impl FnOnce(&mut Value)) {
 fn create(model: &Model, which: &str) {
     let mut object = cluster(which, &json!({"note": "mine"}));
     let notes = &mut object["metadata"]["annotations"];
-    match model.draw(|rng| rng.below(10)) {
+    match model.dice.below(10) {
         0..4 => {}
         4 => notes[key("ingress-enabled")] = json!("true"),
         5 => notes[key("ingress-enabled")] = json!("false"),
@@ -287,9 +237,9 @@ fn create(model: &Model, which: &str) {
 
 /// An address outside all pools, or a name.
 fn manual(model: &Model) -> String {
-    match model.draw(|rng| rng.below(4)) {
+    match model.dice.below(4) {
         0 => "api.example.org".to_owned(),
-        n => format!("192.168.0.{n}{}", model.draw(|rng| rng.below(9))),
+        n => format!("192.168.0.{n}{}", model.dice.below(9)),
     }
 }
 
@@ -306,7 +256,7 @@ fn reserve(model: &Model, which: &str) {
 
 fn delete_claim(model: &Model, live: &Value) {
     let claim = format!("vip-cp-{}", name(live));
-    if model.draw(|rng| rng.percent(30)) && model.server.get(CLAIMS, NS, &claim).is_some() {
+    if model.dice.percent(30) && model.server.get(CLAIMS, NS, &claim).is_some() {
         model.deeds().unprotected.insert(uid(live).to_owned());
         model.server.delete(CLAIMS, NS, &claim);
     }
@@ -321,7 +271,7 @@ fn choose_host(model: &Model, live: &Value) {
 }
 
 fn annotate(model: &Model, live: &Value) {
-    let (suffix, value) = match model.draw(|rng| rng.below(9)) {
+    let (suffix, value) = match model.dice.below(9) {
         0 => ("ingress-enabled", json!("true")),
         1 => ("ingress-enabled", json!("false")),
         2 => ("ingress-enabled", Value::Null),
@@ -331,7 +281,7 @@ fn annotate(model: &Model, live: &Value) {
         6 => ("ingress-vip", Value::Null),
         7 => ("port", json!("7443")),
         _ => {
-            let pausing = !paused(live) && model.draw(|rng| rng.percent(40));
+            let pausing = !paused(live) && model.dice.percent(40);
             return edit(model, name(live), |object| {
                 set(object, PAUSED, if pausing { json!("") } else { Value::Null })
             });
@@ -353,14 +303,14 @@ fn set(object: &mut Value, annotation: &str, value: Value) {
 }
 
 fn change_pool(model: &Model) {
-    let (which, role, network) = [("one", "control-plane", 1), ("two", "control-plane", 2), ("in", "ingress", 3)]
-        [usize::try_from(model.draw(|rng| rng.below(3))).unwrap()];
-    let size = model.draw(|rng| u8::try_from(rng.below(4)).unwrap());
+    let pools = [("one", "control-plane", 1), ("two", "control-plane", 2), ("in", "ingress", 3)];
+    let (which, role, network) = model.dice.one(&pools);
+    let size = model.dice.one(&[0, 1, 2, 3]);
     let there = model.server.get(POOLS, "", which).is_some();
-    match model.draw(|rng| rng.below(6)) {
+    match model.dice.below(6) {
         0 if there && which != "one" => drop(model.server.delete(POOLS, "", which)),
         1 if there => {
-            let pausing = model.draw(|rng| rng.percent(50));
+            let pausing = model.dice.percent(50);
             let change = |object: &mut Value| {
                 object["metadata"]["annotations"] = if pausing { json!({PAUSED: ""}) } else { json!({}) }
             };
@@ -470,10 +420,9 @@ async fn history(seed: u64) -> Result<usize, String> {
     install(&server);
     let model = Arc::new(Model {
         server: server.clone(),
-        rng: Mutex::new(Rng::new(seed.wrapping_mul(0x9e37_79b9) ^ 0x5bd1)),
+        dice: Dice::new(seed),
         book: Book::default(),
         deeds: Mutex::default(),
-        calm: AtomicBool::new(false),
         seats: [Mutex::new(None), Mutex::new(None)],
     });
     server.put(class(CLASS, if seed.is_multiple_of(2) { &["clusterVip", "ingressVip"] } else { &[] })).unwrap();
@@ -482,7 +431,10 @@ async fn history(seed: u64) -> Result<usize, String> {
         Config { release_unused: seed.is_multiple_of(3), orphan_ttl: Duration::from_secs(60), ..Config::default() };
     let mut around = JoinSet::new();
     for which in 0..2 {
-        around.spawn(replica(Arc::clone(&model), which, config.clone()));
+        let (mine, config) = (Arc::clone(&model), config.clone());
+        let start = move |handle, life| Box::pin(replica(Arc::clone(&mine), which, config.clone(), handle, life));
+        let lives = Arc::clone(&model.dice).lives(server.clone(), format!("replica-{which}"), TROUBLE, start);
+        around.spawn(lives);
     }
     around.spawn(ipam(Arc::clone(&model)));
     around.spawn(collector(Arc::clone(&model)));
@@ -495,7 +447,7 @@ async fn history(seed: u64) -> Result<usize, String> {
     until(&model, &mut around, Duration::ZERO).await?;
 
     // Faults stop, and what users broke and can mend is mended: everything must come to an end by itself.
-    model.calm.store(true, Ordering::SeqCst);
+    model.dice.calm();
     for (which, role, network) in [("one", "control-plane", 1), ("two", "control-plane", 2), ("in", "ingress", 3)] {
         server.put(pool(which, role, network, 10, 20)).unwrap();
     }
@@ -568,25 +520,7 @@ fn ended_well(model: &Model) -> Result<(), String> {
     Ok(())
 }
 
-fn run(seed: u64) -> Result<usize, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(Box::pin(history(seed)))
-}
-
 #[test]
 fn in_every_history_the_promises_hold() {
-    // One seed, or a range of them, can be asked for, to look at a failure or to look longer.
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let first = number("BERTH_SEED");
-    let count = number("BERTH_SEEDS").unwrap_or(if first.is_some() { 1 } else { 12 });
-    let seeds = first.unwrap_or(0)..first.unwrap_or(0) + count;
-    let (mut rendered, mut failures) = (0, Vec::new());
-    for seed in seeds {
-        match run(seed) {
-            Ok(count) => rendered += count,
-            Err(why) => failures.push(format!("seed {seed}: {why}")),
-        }
-    }
-    assert!(failures.is_empty(), "{} histories went wrong:\n{}", failures.len(), failures.join("\n"));
-    assert!(first.is_some() || rendered > 12, "too little happened: {rendered} clusters rendered");
+    play(12, history).assert_well("clusters rendered", 12);
 }

@@ -111,7 +111,40 @@ async fn a_claim_that_waits_for_a_minute_is_told_once() {
     assert_eq!(world.told("VIPWaiting"), [note]);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(world.told("VIPWaiting").len(), 1);
+    let place = r#"room="vip",kind="Cluster",state="waiting",reason="WaitingForAddress""#;
+    assert!(world.measured(&format!("berth_room_objects{{{place}}} 1")));
     world.stop().await;
+}
+
+/// A cluster that waits, as it was told before this process began.
+fn waiting(name: &str, labels: &Value) -> Value {
+    let mut object = cluster(name, &json!({}));
+    object["metadata"]["labels"] = labels.clone();
+    object["status"] = json!({"conditions": [{"type": "ControlPlaneVIPReady", "status": "False",
+        "reason": "PoolExhausted", "message": "", "lastTransitionTime": "2030-01-01T00:00:00Z"}]});
+    object
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_cluster_is_counted_as_paused_and_one_of_another_controller_not_at_all() {
+    let mut paused = waiting("a", &json!({"cluster.x-k8s.io/watch-filter": "ours"}));
+    paused["spec"]["paused"] = json!(true);
+    let foreign = waiting("b", &json!({"cluster.x-k8s.io/watch-filter": "theirs"}));
+    for (filter, waits) in [(Some("ours"), None), (None, Some("PoolExhausted"))] {
+        let config = Config { watch_filter: filter.map(str::to_owned), reconciler: false, ..Config::default() };
+        let world = Quiet::start(config, [paused.clone(), foreign.clone()]).await;
+        let measured = world.metrics.encode();
+        let mut reasons: Vec<&str> = measured
+            .lines()
+            .filter_map(|line| {
+                line.strip_prefix(r#"berth_room_objects{room="vip",kind="Cluster",state="waiting",reason=""#)
+            })
+            .collect();
+        reasons.sort_unstable();
+        let wanted: Vec<String> = ["Paused"].into_iter().chain(waits).map(|reason| format!("{reason}\"}} 1")).collect();
+        assert_eq!(reasons, wanted, "{filter:?}");
+        world.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,6 +163,7 @@ async fn what_the_housekeeper_gives_is_told_and_counted_like_what_the_gate_gives
     let told = world.told("VIPAllocated");
     assert!(told.len() == 1 && told[0].contains("10.0.0.10 from GlobalInClusterIPPool/one"), "{told:?}");
     assert!(world.measured(r#"berth_vip_allocations_total{role="control-plane",cluster_class=""} 1"#));
+    assert!(world.measured(r#"berth_room_objects{room="vip",kind="Cluster",state="ready",reason=""} 2"#));
     assert_eq!(world.told("VIPManual"), ["192.168.0.1 was chosen by hand; no address is taken from a pool"]);
     world.stop().await;
 }

@@ -43,7 +43,11 @@ impl History {
     }
 
     fn copy(self, name: &str, uid: &str, gone: bool) -> Self {
-        self.push("Secret", "infra", name, json!({"metadata": {"labels": {CLAIM_UID: uid}}}), gone)
+        self.holding(name, uid, json!({"userData": "cmVk"}), gone)
+    }
+
+    fn holding(self, name: &str, uid: &str, data: Value, gone: bool) -> Self {
+        self.push("Secret", "infra", name, json!({"metadata": {"labels": {CLAIM_UID: uid}}, "data": data}), gone)
     }
 
     fn disk(mut self, tenant: Option<&str>) -> Self {
@@ -127,6 +131,11 @@ fn copies_come_after_the_host_and_go_before_it() {
     assert_eq!(start().copy("s", "1", false).copy("s", "1", true).rules(), ["copy-held"], "too early");
     let late = start().host(held(by("red", "c", "1")), "available").copy("s", "1", false);
     assert_eq!(late.host(json!({}), "available").rules(), ["copy-held", "copy-held"], "too late, and left");
+    let empty = || start().holding("s", "1", Value::Null, false).holding("t", "1", json!({".json": NOTHING}), false);
+    let gone = |history: History| history.holding("s", "1", Value::Null, true).holding("t", "1", Value::Null, true);
+    assert!(gone(empty()).rules().is_empty(), "an empty one tells nobody anything");
+    assert_eq!(empty().rules(), ["copy-held", "copy-held"], "but does not stay");
+    assert_eq!(gone(empty().copy("s", "1", false)).rules(), ["copy-held"], "and is not filled");
     let vanished =
         start().host(held(by("red", "c", "1")), "available").push("BareMetalHost", "infra", "h", json!({}), true);
     assert!(vanished.copy("s", "1", false).copy("s", "1", true).rules().is_empty(), "it was on its way");
@@ -136,6 +145,11 @@ fn copies_come_after_the_host_and_go_before_it() {
 fn data_is_the_own_and_there_before_the_image() {
     let early = start().host(held(by("red", "c", "1")), "available").host(with_image(by("red", "c", "1")), "available");
     assert_eq!(early.rules(), ["data-first"]);
+    let empty = start()
+        .host(held(by("red", "c", "1")), "available")
+        .holding("h-userdata", "1", Value::Null, false)
+        .host(with_image(by("red", "c", "1")), "available");
+    assert_eq!(empty.rules(), ["data-first"]);
     let foreign = start()
         .host(held(by("red", "c", "1")), "available")
         .copy("h-userdata", "2", false)
