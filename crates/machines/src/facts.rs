@@ -16,10 +16,16 @@ use api::own::metal3::{
 };
 use api::own::{HostClaimSpec, HostClaimStatus, SecretReference};
 use api::raw;
+use api::reasons::READY;
 use api::views::{CLUSTER_API_GROUP, CONTROL_PLANE_GROUP, Cluster, Machine, ObjectRef, Secret};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kit::feed::{Feed, Project};
 use kit::manager::{self, Manager};
+use kit::room::Stand;
+
+use crate::config::Config;
+use crate::mode::claim_kind;
 
 /// The label by which Cluster API says which deployment a Machine belongs to.
 const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
@@ -112,8 +118,12 @@ pub struct MachineFacts {
     pub uid: Box<str>,
     /// The generation of its spec.
     pub generation: i64,
+    /// When it was made.
+    pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Since when it is being deleted.
+    pub deleted_at: Option<Timestamp>,
     /// Its finalizers.
     pub finalizers: Vec<String>,
     /// The cluster it belongs to, by its label.
@@ -158,7 +168,9 @@ impl MachineFacts {
             owner: owner(&metadata, CLUSTER_API_GROUP, "Machine"),
             uid: metadata.uid.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
+            created: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
+            deleted_at: metadata.deletion_timestamp.map(|time| time.0),
             finalizers: metadata.finalizers.unwrap_or_default(),
             spec,
             problem,
@@ -177,6 +189,14 @@ impl MachineFacts {
     pub fn was_provisioned(&self) -> bool {
         let done = self.status.initialization.as_ref().and_then(|done| done.provisioned);
         done == Some(true) || self.spec.provider_id.is_some()
+    }
+
+    /// How it stands; none where another provider, or another controller, looks after it.
+    #[must_use]
+    pub fn stand(&self, config: &Config) -> Option<Stand> {
+        let filtered = config.watch_filter.is_none() || config.watch_filter.as_deref() == self.filter.as_deref();
+        claim_kind(self.spec.kind.as_deref(), &self.annotations, config.default_host_kind.as_deref())?;
+        filtered.then(|| Stand::judged(&self.status.conditions, READY, &[], self.created, self.deleted_at))
     }
 }
 
@@ -295,8 +315,12 @@ pub struct PlaceFacts {
     pub uid: Box<str>,
     /// The generation of its spec.
     pub generation: i64,
+    /// When it was made.
+    pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Since when it is being deleted.
+    pub deleted_at: Option<Timestamp>,
     /// Its finalizers.
     pub finalizers: Vec<String>,
     /// The label by which controllers divide objects among them.
@@ -337,7 +361,9 @@ impl PlaceFacts {
             owner: owner(&metadata, CLUSTER_API_GROUP, "Cluster"),
             uid: metadata.uid.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
+            created: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
+            deleted_at: metadata.deletion_timestamp.map(|time| time.0),
             finalizers: metadata.finalizers.unwrap_or_default(),
             status_writers,
             spec,

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use kit::doors::{Clients, Doors};
 use kit::manager::{self, Manager};
-use kit::room::{Driver, Room};
+use kit::room::{Driver, Roll, Room};
 use kit::teller::Teller;
 use kit::write::Writer;
 
+use crate::cluster::decide::stand;
 use crate::cluster::room::Warden;
 use crate::config::Config;
 use crate::facts::World;
@@ -51,6 +52,10 @@ pub fn mount_machines(
     let warden = Driver::new(manager, warden);
     machine::wake::machines(&world, keeper.work());
     cluster::wake::places(&world, warden.work());
+    let (ours, places) = (Arc::clone(config), Arc::clone(config));
+    let roll = |room, kind| Roll::open(manager, room, kind);
+    roll(Keeper::NAME, "Metal3Machine").follow(&world.machines, move |_, machine| machine.stand(&ours));
+    roll(Warden::NAME, "Metal3Cluster").follow(&world.places, move |_, place| stand(&places, place));
     let (ready, keys) = (world.clone(), world.clone());
     manager.drive(&keeper, async move { ready.settled().await }, move |accepts| keys.machines.keys(accepts));
     let (ready, keys) = (world.clone(), world);

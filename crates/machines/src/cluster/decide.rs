@@ -4,10 +4,13 @@ use std::net::IpAddr;
 
 use api::names::machines::MANAGED_ANNOTATION;
 use api::names::{DnsSubdomain, PRODUCT};
+use api::reasons::READY;
 use api::reasons::machines::Reason;
+use kit::room::Stand;
 
 use super::observe::Snapshot;
-use crate::config::Manage;
+use crate::config::{Config, Manage};
+use crate::facts::PlaceFacts;
 
 /// One effect, or a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,20 +40,31 @@ pub enum Standing {
 /// writes its status, and then all of it is theirs: both would say the same, and neither needs the other.
 #[must_use]
 pub fn is_ours(s: &Snapshot) -> bool {
-    if s.config.watch_filter.is_some() && s.config.watch_filter.as_deref() != s.place.filter.as_deref() {
+    keeps(&s.config, &s.place)
+}
+
+fn keeps(config: &Config, place: &PlaceFacts) -> bool {
+    if config.watch_filter.is_some() && config.watch_filter.as_deref() != place.filter.as_deref() {
         return false;
     }
-    match s.place.annotations.get(MANAGED_ANNOTATION).map(String::as_str) {
+    match place.annotations.get(MANAGED_ANNOTATION).map(String::as_str) {
         Some("true") => return true,
         Some("false") => return false,
         _ => {}
     }
     let ours = |manager: &str| manager == PRODUCT || manager.strip_prefix(PRODUCT).is_some_and(|m| m.starts_with('-'));
-    match s.config.manage_clusters {
+    match config.manage_clusters {
         Manage::Always => true,
         Manage::Never => false,
-        Manage::Auto => s.place.status_writers.iter().all(|manager| ours(manager)),
+        Manage::Auto => place.status_writers.iter().all(|manager| ours(manager)),
     }
+}
+
+/// How a Metal3Cluster stands for those who count; none where it is somebody else's.
+#[must_use]
+pub fn stand(config: &Config, place: &PlaceFacts) -> Option<Stand> {
+    let judge = || Stand::judged(&place.status.conditions, READY, &[], place.created, place.deleted_at);
+    keeps(config, place).then(judge)
 }
 
 /// Thinks about a Metal3Cluster: what to do, and how it stands.
@@ -69,17 +83,26 @@ pub fn think(s: &Snapshot) -> (Vec<Step>, Standing) {
     let waits = |reason: Reason, text: &str| (vec![Step::Wait], Standing::Waits(reason, text.to_owned()));
     if place.deleting {
         if s.machines > 0 {
-            let noun = if s.machines == 1 { "machine" } else { "machines" };
-            return waits(Reason::MachinesRemain, &format!("The cluster still has {} {noun}.", s.machines));
+            // How many there are moves all the time, and each number would be a write.
+            return waits(
+                Reason::MachinesRemain,
+                "Machines of the cluster are still there; it goes when they are gone.",
+            );
         }
         let step = if s.has_finalizer() { Step::Conclude } else { Step::Wait };
-        return (vec![step], Standing::Waits(Reason::Deleting, "It is being deleted.".to_owned()));
+        return (
+            vec![step],
+            Standing::Waits(Reason::Deleting, "It goes when nobody holds it by a finalizer any more.".to_owned()),
+        );
     }
     if let Some(problem) = &place.problem {
         return waits(Reason::InvalidSpec, problem);
     }
     if s.cluster.is_none() {
-        return waits(Reason::WaitingForClusterOwner, "No Cluster owns this Metal3Cluster yet.");
+        return waits(
+            Reason::WaitingForClusterOwner,
+            "No Cluster owns this Metal3Cluster yet; it goes on when one refers to it.",
+        );
     }
     let standing = endpoint(s);
     if !s.has_finalizer() {
@@ -95,11 +118,16 @@ fn endpoint(s: &Snapshot) -> Standing {
         return Standing::Waits(Reason::ControlPlaneEndpointMissing, text.to_owned());
     }
     let host = endpoint.host.trim_start_matches('[').trim_end_matches(']');
+    let invalid = |field: &str, fault: String| {
+        Standing::Waits(Reason::ControlPlaneEndpointInvalid, format!("spec.controlPlaneEndpoint.{field}: {fault}"))
+    };
     let named = host.to_ascii_lowercase().parse::<DnsSubdomain>().is_ok();
-    let port = endpoint.port.is_some_and(|port| (1..=65_535).contains(&port));
-    if !(port && (named || host.parse::<IpAddr>().is_ok())) {
-        let text = format!("spec.controlPlaneEndpoint: {} is neither a host name nor an address", endpoint.host);
-        return Standing::Waits(Reason::ControlPlaneEndpointInvalid, text);
+    if !named && host.parse::<IpAddr>().is_err() {
+        return invalid("host", format!("{} is neither a host name nor an address", endpoint.host));
+    }
+    let port = endpoint.port.unwrap_or_default();
+    if !(1..=65_535).contains(&port) {
+        return invalid("port", format!("{port} is not between 1 and 65535"));
     }
     Standing::Ready
 }

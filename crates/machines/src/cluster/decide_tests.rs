@@ -115,6 +115,14 @@ fn a_cluster_is_ready_with_a_whole_endpoint_and_passes_its_failure_domains_on() 
         let s = snapshot(|place| place.spec.control_plane_endpoint = endpoint);
         assert_eq!(reason(&s), Some(wanted), "{host} {port:?}");
     }
+    let of = |host: &str, port| ControlPlaneEndpoint { host: host.to_owned(), port: Some(port) };
+    for (endpoint, told) in [
+        (of("10.0.0.5", 70_000), "spec.controlPlaneEndpoint.port: 70000 is not between 1 and 65535"),
+        (of("https://a", 6443), "spec.controlPlaneEndpoint.host: https://a is neither a host name nor an address"),
+    ] {
+        let s = snapshot(|place| place.spec.control_plane_endpoint = endpoint);
+        assert!(matches!(standing(&s), Standing::Waits(_, text) if text == told), "{told}");
+    }
     for host in ["api.example.org", "API.example.org", "2001:db8::5", "[2001:db8::5]"] {
         let endpoint = ControlPlaneEndpoint { host: host.to_owned(), port: Some(6443) };
         let s = snapshot(|place| place.spec.control_plane_endpoint = endpoint);
@@ -131,6 +139,9 @@ fn the_finalizer_comes_with_the_owner_and_goes_after_the_machines() {
     let mut s = snapshot(|place| place.deleting = true);
     s.machines = 2;
     assert_eq!(reason(&s), Some(Reason::MachinesRemain));
+    let told = standing(&s);
+    s.machines = 1;
+    assert_eq!(standing(&s), told, "no word for each machine that goes");
     s.machines = 0;
     assert_eq!(think(&s).0, [Step::Conclude]);
 }

@@ -144,13 +144,17 @@ fn prepare(s: &Snapshot) -> Result<(), (Reason, String)> {
         return Err((Reason::InvalidSpec, problem));
     }
     if s.owner.is_none() {
-        return Err((Reason::WaitingForMachineOwner, "No Machine owns this Metal3Machine yet.".to_owned()));
+        return Err((
+            Reason::WaitingForMachineOwner,
+            "No Machine owns this Metal3Machine yet; it goes on when one refers to it.".to_owned(),
+        ));
     }
     let Some(cluster) = &s.cluster else {
-        return Err((Reason::WaitingForCluster, "The Cluster of the machine is not there.".to_owned()));
+        let text = "The Cluster of the machine is not there; create it, or correct its name in the Machine.";
+        return Err((Reason::WaitingForCluster, text.to_owned()));
     };
     if !cluster.provisioned {
-        let text = "The infrastructure of the Cluster is not ready yet.";
+        let text = "The infrastructure of the Cluster is not ready yet; its own conditions say why.";
         return Err((Reason::WaitingForClusterInfrastructure, text.to_owned()));
     }
     let has_template = spec.data_template.is_some() || !spec.failure_domain_data_templates.is_empty();
@@ -187,10 +191,11 @@ fn bootstrap(s: &Snapshot) -> Result<SecretReference, (Reason, String)> {
     }
     let named = s.owner.as_ref().and_then(|owner| owner.data_secret.as_deref());
     let Some(name) = named else {
-        return Err((Reason::WaitingForBootstrapReady, "The Machine has no bootstrap data yet.".to_owned()));
+        let text = "The Machine has no bootstrap data yet; its bootstrap object says why.";
+        return Err((Reason::WaitingForBootstrapReady, text.to_owned()));
     };
     if !s.bootstrapped {
-        let text = format!("The Secret {name} with the bootstrap data is not there.");
+        let text = format!("The Secret {name} with the bootstrap data is not there; it is waited for.");
         return Err((Reason::WaitingForBootstrapReady, text));
     }
     Ok(plain(name))
@@ -240,7 +245,8 @@ fn place(s: &Snapshot) -> HostClaimSpec {
 fn mirror(claim: &ClaimFacts, type_: &str) -> Says {
     let Some(condition) = find(&claim.status.conditions, type_) else {
         let reason = Reason::WaitingForHostClaim.as_str();
-        return Says { state: State::Unknown, reason, message: "The claim has not been looked at yet.".to_owned() };
+        let text = "The claim has not been looked at yet; if it stays so, no controller serves its kind.";
+        return Says { state: State::Unknown, reason, message: text.to_owned() };
     };
     let Condition { status, reason, message, .. } = condition;
     let state = [State::True, State::False, State::Unknown].into_iter().find(|state| state.as_str() == status);
@@ -259,7 +265,7 @@ fn settle(s: &Snapshot) -> Thought {
     let mut thought = Thought::default();
     let Some((claim, whose)) = s.claimed() else { return claim_anew(s, thought) };
     if whose == Whose::Theirs {
-        let text = format!("A HostClaim named {} belongs to somebody else.", s.key.name());
+        let text = format!("HostClaim {} belongs to somebody else: delete it, or replace the machine.", s.key.name());
         thought.associated = Says::no(Reason::ClaimNameConflict, text);
         return thought.waiting();
     }
@@ -267,7 +273,8 @@ fn settle(s: &Snapshot) -> Thought {
         return thought.doing(Step::Secure);
     }
     if claim.deleting {
-        thought.associated = Says::no(Reason::HostClaimDeleted, "The claim of the machine is being deleted.");
+        thought.associated =
+            Says::no(Reason::HostClaimDeleted, "Somebody deletes the claim of the machine; replace the machine.");
         return thought.waiting();
     }
     if whose == Whose::Lost {
@@ -299,7 +306,8 @@ fn settle(s: &Snapshot) -> Thought {
     let under_way = is_old || is_under_way(provisioned.reason);
     thought.provisioned = Some(provisioned);
     if !is_up {
-        thought.node = Says::no(Reason::WaitingForProvisioning, "The claim is not provisioned yet.");
+        let text = "The claim is not provisioned yet; the condition Provisioned says how far it is.";
+        thought.node = Says::no(Reason::WaitingForProvisioning, text);
         return if under_way { thought.patiently(s) } else { thought.waiting() };
     }
     follow(s, claim, thought)
@@ -314,7 +322,8 @@ fn is_under_way(reason: &str) -> bool {
 fn claim_anew(s: &Snapshot, mut thought: Thought) -> Thought {
     if s.machine.was_provisioned() {
         // Another host would be a second machine of the same name.
-        thought.associated = Says::no(Reason::HostClaimMissing, "The claim of the machine is gone.");
+        let text = "The claim of the machine is gone, and no second host is started; replace the machine.";
+        thought.associated = Says::no(Reason::HostClaimMissing, text);
         return thought.waiting();
     }
     thought.associated = Says::no(Reason::WaitingForHostClaim, "The claim is being made.");
@@ -343,7 +352,10 @@ fn wish(s: &Snapshot, claim: &ClaimFacts, thought: &mut Thought) -> Result<Wish,
             return Err(Box::new(Step::AskData { template: template.clone() }));
         };
         let Some(asked_by_us) = s.own_data_claim() else {
-            let text = format!("A Metal3DataClaim named {} belongs to somebody else.", s.key.name());
+            let text = format!(
+                "Metal3DataClaim {} belongs to somebody else: delete it, or replace the machine.",
+                s.key.name()
+            );
             thought.data = Says::no(Reason::ClaimNameConflict, text);
             return Err(wait);
         };
@@ -359,7 +371,7 @@ fn wish(s: &Snapshot, claim: &ClaimFacts, thought: &mut Thought) -> Result<Wish,
             }
             _ => {
                 let Some(error) = &asked_by_us.error else {
-                    thought.data = waiting("The data is not rendered yet.");
+                    thought.data = waiting("The data is not rendered yet; its Metal3Data says how far it is.");
                     thought.untold = s.moment();
                     return Err(Box::new(Step::Wait { until: thought.untold }));
                 };
@@ -405,7 +417,10 @@ fn fill(s: &Snapshot, wish: Wish, mut thought: Thought) -> Thought {
     let at = s.claim.as_ref().map(|(_, version)| version);
     let refused = s.refused.as_ref().filter(|refused| Some(&refused.at) == at && refused.wish == wish);
     if let Some(refused) = refused {
-        let text = format!("Somebody else changed the claim: {}", refused.lines.join("; "));
+        let text = format!(
+            "Somebody else changed the claim; set it back, or replace the machine: {}",
+            refused.lines.join("; ")
+        );
         thought.synchronized = Says::no(Reason::HostClaimChanged, text);
         // What runs goes on running, and is told about.
         if let Some(claim) = s.own_claim() {
@@ -434,7 +449,7 @@ fn follow(s: &Snapshot, claim: &ClaimFacts, mut thought: Thought) -> Thought {
     match s.machine.spec.provider_id.as_deref() {
         None | Some("") => return thought.doing(Step::Publish { provider_id }),
         Some(known) if known != provider_id => {
-            let text = format!("The machine is known as {known}, and its claim gives {provider_id}.");
+            let text = format!("Replace the machine: it is known as {known}, and its claim gives {provider_id}.");
             thought.node = Says::no(Reason::ProviderIDMismatch, text);
             return thought.waiting();
         }
@@ -458,20 +473,21 @@ fn follow(s: &Snapshot, claim: &ClaimFacts, mut thought: Thought) -> Thought {
         Found::Unnamed(node) => return thought.doing(Step::NameNode { node, provider_id }),
         Found::None => {
             let text = match wanted.external {
-                false => "The workload cluster has no Node of this machine yet.".to_owned(),
-                true => format!("No Node carries {provider_id} yet, which a cloud provider in the cluster must set."),
+                false => "The workload cluster has no Node of this machine yet; it is looked for again.".to_owned(),
+                true => format!("A cloud provider in the cluster must set {provider_id}, and no Node carries it yet."),
             };
             thought.node = Says::no(Reason::NodeNotFound, text);
             return thought.doing(again);
         }
         Found::Many(names) => {
-            let text = format!("More than one Node fits: {}.", names.join(", "));
+            let text = format!("Remove Nodes, or what makes them fit, until one is left: {}.", names.join(", "));
             thought.node = Says::no(Reason::NodeAmbiguous, text);
             return thought.doing(again);
         }
         Found::Taken(node) => {
             let theirs = node.provider_id.unwrap_or_default();
-            let text = format!("The Node {} carries the provider id {theirs} instead of {provider_id}.", node.name);
+            let text =
+                format!("Delete Node {}, to register anew: it has {theirs} instead of {provider_id}.", node.name);
             thought.node = Says::no(Reason::NodeTaken, text);
             return thought.doing(again);
         }

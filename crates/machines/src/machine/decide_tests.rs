@@ -11,7 +11,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kit::feed::Version;
 use kit::kinds::Kind;
 use kit::write::Target;
-use proptest::prelude::*;
 
 use super::*;
 use crate::config::Config;
@@ -19,6 +18,10 @@ use crate::facts::{ClusterFacts, DataClaimFacts, DataFacts, MachineFacts, OwnerF
 use crate::machine::guard::guard;
 use crate::machine::snapshot::Refused;
 use crate::machine::status::status;
+
+/// What holds in every world.
+#[path = "decide_tests_worlds.rs"]
+mod worlds;
 
 fn now() -> Timestamp {
     "2030-01-01T00:00:00Z".parse().unwrap()
@@ -527,93 +530,56 @@ fn a_paused_machine_keeps_what_it_said() {
     assert_eq!((of("Paused"), of("Ready"), of("KubernetesNodeReady")), (State::True, State::True, State::True));
 }
 
-fn worlds() -> impl Strategy<Value = Snapshot> {
-    let flags = prop::collection::vec(any::<bool>(), 20);
-    (flags, 0..4_usize, 0..5_usize, 0..4_usize).prop_map(|(flags, claimed, nodes, data)| {
-        let is = |number: usize| flags.get(number).copied().unwrap_or_default();
-        let mut s = if is(0) { running() } else { secured() };
-        match claimed {
-            0 => s.claim = None,
-            1 => {}
-            _ => {
-                let mut claim = claim(&s);
-                claim.deleting = is(1);
-                claim.generation = if is(2) { 2 } else { 1 };
-                if is(3) {
-                    claim.owners.clear();
-                }
-                if is(4) {
-                    claim.owners.iter_mut().for_each(|owner| owner.uid = "another".to_owned());
-                }
-                if is(5) {
-                    claim.status = HostClaimStatus::default();
-                }
-                with_claim(&mut s, claim);
-            }
-        }
-        s.nodes = match nodes {
-            0 => Sight::NotAsked,
-            1 => Sight::Dark(String::new()),
-            2 => Sight::Seen(Vec::new()),
-            3 => Sight::Seen(vec![node(None)]),
-            _ => Sight::Seen(vec![node(Some("metal3://team/m1/m1")), node(Some("metal3://x/y/z"))]),
-        };
-        if data > 0 {
-            let rendered = (data > 1).then(|| NamedRef { name: "d-0".to_owned(), namespace: None });
-            let owners = if is(6) { ours() } else { Vec::new() };
-            s.data_claim =
-                Some(Arc::new(DataClaimFacts { owners, rendered, deleting: is(7), ..DataClaimFacts::default() }));
-            s.data = (data > 2).then(|| Arc::new(DataFacts { ready: is(8), ..DataFacts::default() }));
-        }
-        s.reuse = is(9).then(|| is(10).then(|| "md-x".to_owned()));
-        s.bootstrapped = is(11);
-        if is(12) {
-            s.owner = None;
-        }
-        if is(13) {
-            s.cluster = Some(Arc::new(ClusterFacts {
-                paused: is(14),
-                provisioned: !is(15),
-                label_prefixes: Some("a.b".into()),
-                ..ClusterFacts::default()
-            }));
-        }
-        change(&mut s, |machine| {
-            machine.deleting = is(16);
-            if is(17) {
-                machine.finalizers.clear();
-            }
-            if is(18) {
-                machine.annotations.clear();
-            }
-            if is(19) {
-                machine.spec.data_template = Some(NamedRef { name: "t".to_owned(), namespace: None });
-            }
-        });
-        s
-    })
+#[test]
+fn what_cannot_be_judged_says_what_it_waits_for() {
+    let mut s = bound();
+    change(&mut s, |machine| {
+        machine.spec.data_template = Some(NamedRef { name: "t".to_owned(), namespace: None });
+        let told = ["Synchronized", "Provisioned", "KubernetesNodeReady"];
+        machine.status.conditions = told.map(|type_| condition(type_, "True", "Ready")).to_vec();
+    });
+    s.data_claim = Some(Arc::new(DataClaimFacts { owners: ours(), ..DataClaimFacts::default() }));
+    let (_, verdicts) = status(&s, &think(&s));
+    let of = |type_: &str| verdicts.iter().find(|verdict| verdict.type_ == type_).unwrap();
+    for type_ in ["Synchronized", "Provisioned", "KubernetesNodeReady"] {
+        let says = of(type_);
+        // Not the reason of what holds, which would tell nobody where to look.
+        assert_eq!((says.state, says.reason), (State::Unknown, Reason::WaitingForMetal3Data.as_str()), "{type_}");
+        assert_eq!(says.message, "It is looked at again when Metal3DataReady holds.");
+    }
+    assert_eq!(of("Ready").reason, Reason::WaitingForMetal3Data.as_str());
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+#[test]
+fn a_machine_that_wants_no_data_any_more_does_not_say_that_it_waits_for_it() {
+    let mut s = running();
+    s.nodes = Sight::Seen(vec![node(Some("metal3://team/m1/m1"))]);
+    let stored = condition("Metal3DataReady", "False", Reason::WaitingForMetal3Data.as_str());
+    change(&mut s, |machine| machine.status.conditions = vec![stored]);
+    let of = |s: &Snapshot, type_: &str| {
+        let (_, verdicts) = status(s, &think(s));
+        verdicts.into_iter().find(|verdict| verdict.type_ == type_).map(|verdict| (verdict.state, verdict.reason))
+    };
+    assert_eq!(of(&s, "Metal3DataReady"), Some((State::True, Reason::SecretsSet.as_str())));
+    assert_eq!(of(&s, "Ready").unwrap().0, State::True);
+    // While it rests it says what it said.
+    let mut paused = s.clone();
+    paused.cluster = Some(Arc::new(ClusterFacts { paused: true, provisioned: true, ..ClusterFacts::default() }));
+    assert_eq!(of(&paused, "Metal3DataReady"), Some((State::False, Reason::WaitingForMetal3Data.as_str())));
+    // One that never wanted any has nothing to say of it.
+    change(&mut s, |machine| machine.status.conditions.clear());
+    assert_eq!(of(&s, "Metal3DataReady"), None);
+}
 
-    #[test]
-    fn no_plan_breaks_a_rule_and_every_state_can_be_told(s in worlds()) {
-        let thought = think(&s);
-        prop_assert_eq!(guard(&s, &thought.steps), Ok(()));
-        prop_assert_eq!(&think(&s), &thought);
-        let (next, verdicts) = status(&s, &thought);
-        let types: std::collections::BTreeSet<&str> = verdicts.iter().map(|verdict| verdict.type_).collect();
-        prop_assert_eq!(types.len(), verdicts.len());
-        prop_assert!(types.contains("Ready") && types.contains("Paused"));
-        // Told once, it is told: the same look gives the same status.
-        let mut told = s.clone();
-        change(&mut told, |machine| {
-            machine.status = next.clone();
-            machine.status.conditions = kit::conditions::fold(&s.machine.status.conditions, &verdicts, 0, s.now).conditions;
-        });
-        let later = Snapshot { now: s.now.saturating_add(Duration::from_secs(9)).unwrap(), ..told.clone() };
-        let (again, _) = status(&later, &think(&later));
-        prop_assert_eq!(again.last_updated, told.machine.status.last_updated.clone());
-    }
+#[test]
+fn however_many_nodes_fit_what_to_do_is_told_first() {
+    let mut s = running();
+    let name = |number: usize| format!("{number}-{}", "n".repeat(200));
+    s.nodes = Sight::Seen((0..5).map(|number| NodeFacts { name: name(number), ..node(None) }).collect());
+    let says = think(&s).node.unwrap();
+    assert_eq!(says.reason, Reason::NodeAmbiguous.as_str());
+    let (_, verdicts) = status(&s, &think(&s));
+    let stored = kit::conditions::fold(&[], &verdicts, 1, now()).conditions;
+    let stored = find(&stored, "KubernetesNodeReady").unwrap();
+    assert!(stored.message.starts_with("Remove Nodes, or what makes them fit") && stored.message.len() < 310);
 }

@@ -136,7 +136,7 @@ impl Keeper {
         let cluster = ObjectKey::namespaced(s.namespace(), cluster);
         let client = match self.enter(&cluster).await? {
             Ok(client) => client,
-            Err(Closed::NoKubeconfig) => return Ok(dark("The cluster has no kubeconfig yet.".to_owned())),
+            Err(Closed::NoKubeconfig) => return Ok(dark(node::CLOSED.to_owned())),
             Err(Closed::Unusable(why)) => return Ok(dark(why)),
         };
         let (memory, wanted) = (self.memory(&s.key), decide::wanted(s, claim));

@@ -85,7 +85,7 @@ fn tell(thought: &mut Thought, error: &Error) {
     let words = |error: &write::Error| match error {
         write::Error::Refused { source, .. } => match source.as_ref() {
             kube::Error::Api(status) => status.message.clone(),
-            _ => "The API server does not answer.".to_owned(),
+            _ => "The API server does not answer; it is asked again.".to_owned(),
         },
         _ => error.to_string(),
     };

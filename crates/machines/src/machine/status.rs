@@ -61,20 +61,40 @@ fn verdicts(s: &Snapshot, thought: &Thought) -> Vec<Verdict> {
     let mut order = Vec::new();
     // While it rests or goes, what is not judged stays as it was.
     let rests = thought.paused.is_some() || s.machine.deleting;
-    let waits = thought.associated.as_ref().map_or(Reason::WaitingForHostClaim.as_str(), |says| says.reason);
+    // What does not hold is what everything after it waits for.
+    let mut waits: Option<(&'static str, &'static str)> = None;
     let mut judge = |type_: &'static str, says: Option<&Says>, counts: bool| {
+        let before = waits;
         let said = says.map(|says| Verdict::new(type_, says.state, says.reason, says.message.clone()));
         let kept = || again(stored, type_).filter(|_| rests);
         // What was said once and cannot be judged now is not known, and does not stay as it was.
-        let unknown =
-            || find(stored, type_).map(|_| Verdict::unknown(type_, waits, "It waits for what comes before it."));
+        let unknown = || {
+            find(stored, type_)?;
+            Some(match before {
+                Some((first, reason)) => {
+                    Verdict::unknown(type_, reason, format!("It is looked at again when {first} holds."))
+                }
+                None => {
+                    let reason = Reason::WaitingForHostClaim.as_str();
+                    Verdict::unknown(type_, reason, "It is looked at again with the next try.")
+                }
+            })
+        };
+        if let Some(says) = says.filter(|says| says.state != State::True) {
+            waits = Some((type_, says.reason));
+        }
         all.extend(said.or_else(kept).or_else(unknown));
         if counts {
             order.push(type_);
         }
     };
     judge(ASSOCIATE_BARE_METAL_HOST, thought.associated.as_ref(), true);
-    judge(METAL3_DATA_READY, thought.data.as_ref(), thought.data.is_some());
+    // What was said of data that is not asked for any more would be looked at again for ever.
+    let over = !rests
+        && find(stored, METAL3_DATA_READY).is_some()
+        && s.own_claim().is_some_and(|claim| s.template(claim).is_none());
+    let none = Says::yes(Reason::SecretsSet, "The machine asks for no data.").filter(|_| over);
+    judge(METAL3_DATA_READY, thought.data.as_ref().or(none.as_ref()), thought.data.is_some());
     judge(SYNCHRONIZED, thought.synchronized.as_ref(), true);
     judge(PROVISIONED, thought.provisioned.as_ref(), true);
     judge(KUBERNETES_NODE_READY, thought.node.as_ref(), true);

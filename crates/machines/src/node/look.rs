@@ -14,6 +14,11 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// So many Nodes come in one answer.
 const PAGE: u32 = 500;
 
+/// What is said of a cluster that does not answer.
+pub const SILENT: &str = "The workload cluster does not answer; it is asked again.";
+/// What is said of a cluster that cannot be asked yet.
+pub const CLOSED: &str = "The cluster has no kubeconfig yet; its control plane provider makes one.";
+
 /// What is seen of the Nodes of a workload cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sight {
@@ -60,15 +65,15 @@ fn facts(node: Node) -> NodeFacts {
 /// Why a cluster cannot be asked, without its address: what stands in a condition is read by others too.
 fn words(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => format!("the workload cluster answers: {} ({})", status.message, status.code),
-        _ => "the workload cluster does not answer".to_owned(),
+        kube::Error::Api(status) => format!("The workload cluster answers: {} ({}).", status.message, status.code),
+        _ => SILENT.to_owned(),
     }
 }
 
 async fn within<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, String> {
     match tokio::time::timeout(ANSWER, asked).await {
         Ok(answer) => answer.map_err(|error| words(&error)),
-        Err(_) => Err("the workload cluster does not answer".to_owned()),
+        Err(_) => Err(SILENT.to_owned()),
     }
 }
 

@@ -7,6 +7,6 @@ mod sights;
 mod ways;
 
 pub use find::{Found, NodeFacts, Wanted, find, prefixes, relabel};
-pub use look::Sight;
+pub use look::{CLOSED, SILENT, Sight};
 pub use sights::{Asks, POLL, Sights};
 pub use ways::{Lost, Ways};

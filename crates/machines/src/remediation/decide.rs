@@ -17,6 +17,9 @@ use super::observe::{NodeState, Sight, Snapshot};
 /// A Node is not followed, so it is looked at this often while something depends on it.
 const NODE_POLL: Duration = Duration::from_secs(5);
 
+/// What is said of a machine that somebody has switched off.
+const WANTED_OFF: &str = "The claim asks for the host to be off, so the machine is not treated; see its poweredOn.";
+
 /// How far a treatment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -213,11 +216,12 @@ pub fn decide(s: &Snapshot) -> Thought {
         );
     };
     if claim.deleting {
-        return stay(s, Reason::HostClaimDeleted, "The claim of the machine is being deleted.");
+        let message = "Somebody deletes the claim of the machine, so nothing can be rebooted; replace the machine.";
+        return stay(s, Reason::HostClaimDeleted, message);
     }
     if !claim.wanted {
         // Who switched the host off wants it off; there is nothing to heal.
-        return stay(s, Reason::PoweredOff, "The claim asks for the host to be off.").turn(Phase::Failed);
+        return stay(s, Reason::PoweredOff, WANTED_OFF).turn(Phase::Failed);
     }
     match phase(s) {
         None => {
@@ -334,7 +338,7 @@ fn again_or_never(s: &Snapshot) -> Thought {
 /// Undoes what was done, as far as somebody still needs that, and lets the treatment go.
 fn settle(s: &Snapshot) -> Thought {
     let told = match phase(s) {
-        Some(Phase::Failed) => stay(s, Reason::PoweredOff, "The claim asks for the host to be off."),
+        Some(Phase::Failed) => stay(s, Reason::PoweredOff, WANTED_OFF),
         Some(Phase::DeletingMachine) => {
             stay(s, Reason::RetryLimitReached, "Rebooting did not help; the owner of the machine replaces it.")
         }

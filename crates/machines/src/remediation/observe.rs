@@ -23,7 +23,7 @@ use super::names::OUT_OF_SERVICE_SINCE;
 use super::{Remedies, Treat};
 use crate::data::facts::MetalMachineFacts;
 use crate::data::names::beside;
-use crate::node::Lost;
+use crate::node::{self, Lost};
 
 /// How long a workload cluster may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -187,14 +187,16 @@ impl Remedies {
     }
 
     pub(super) async fn enter(&self, s: &Snapshot) -> Result<Result<Client, String>, Error> {
-        let Some(cluster) = s.cluster() else { return Ok(Err("The Machine names no cluster.".to_owned())) };
+        let Some(cluster) = s.cluster() else {
+            return Ok(Err("The Machine names no cluster; correct its spec.clusterName.".to_owned()));
+        };
         let entered = self.ways.enter(&cluster).await.map_err(|lost| match lost {
             Lost::Behind => Error::Behind,
             Lost::Read(source) => Error::Read { what: "kubeconfig", source },
         })?;
         Ok(match entered {
             Ok(client) => Ok(client),
-            Err(Closed::NoKubeconfig) => Err("The cluster has no kubeconfig yet.".to_owned()),
+            Err(Closed::NoKubeconfig) => Err(node::CLOSED.to_owned()),
             Err(Closed::Unusable(why)) => Err(why),
         })
     }
@@ -215,7 +217,7 @@ impl Remedies {
                 (Sight::Dark(format!("The workload cluster answers: {} ({}).", status.message, status.code)), false)
             }
             // Without its address: what stands in a condition is read by others too.
-            Ok(Err(_)) | Err(_) => (Sight::Dark("The workload cluster does not answer.".to_owned()), false),
+            Ok(Err(_)) | Err(_) => (Sight::Dark(node::SILENT.to_owned()), false),
         })
     }
 

@@ -46,13 +46,18 @@ fn verdict(s: &Snapshot) -> Verdict {
         return no(Reason::DataInUse, message.into());
     }
     match &s.template {
-        None => no(Reason::TemplateMissing, format!("There is no Metal3DataTemplate {template} in this namespace.")),
-        Some(found) if found.head.deleting => {
-            no(Reason::TemplateMissing, format!("The Metal3DataTemplate {template} is being deleted."))
-        }
-        Some(_) if s.machine.is_none() => {
-            no(Reason::WaitingForMetal3Machine, "The Metal3Machine that owns the claim is not there.".into())
-        }
+        None => no(
+            Reason::TemplateMissing,
+            format!("There is no Metal3DataTemplate {template} in this namespace; create it."),
+        ),
+        Some(found) if found.head.deleting => no(
+            Reason::TemplateMissing,
+            format!("The Metal3DataTemplate {template} is being deleted; wait until it is gone, and create it anew."),
+        ),
+        Some(_) if s.machine.is_none() => no(
+            Reason::WaitingForMetal3Machine,
+            "The Metal3Machine that owns the claim is not there; delete the claim if it does not come.".into(),
+        ),
         Some(_) => no(Reason::DataPending, "A number of the template was chosen and the data is being made.".into()),
     }
 }

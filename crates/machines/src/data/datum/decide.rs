@@ -8,6 +8,9 @@ use super::super::pools::PoolKind;
 use super::super::render::{Addresses, render};
 use super::observe::{Progress, Snapshot};
 
+/// What is said while there is nothing to render from.
+const HOSTLESS: &str = "The claim of the machine has no host yet; the claim says why.";
+
 /// Which document of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
@@ -102,6 +105,10 @@ pub struct Outlook {
 }
 
 impl Outlook {
+    fn yes(reason: Reason, message: impl Into<String>) -> Self {
+        Self { ready: true, ..Self::wait(reason, message) }
+    }
+
     fn wait(reason: Reason, message: impl Into<String>) -> Self {
         Self { steps: Vec::new(), ready: false, reason, message: message.into(), faulty: false }
     }
@@ -129,14 +136,15 @@ pub fn decide(s: &Snapshot) -> Outlook {
         return Outlook::wait(Reason::DataPending, "The data was found and is taken over.").with(vec![Step::Finalize]);
     }
     let Some(template) = &s.template else {
-        let message = format!("There is no Metal3DataTemplate {} in this namespace.", s.data.template);
+        let message = format!("There is no Metal3DataTemplate {} in this namespace; create it.", s.data.template);
         return Outlook::fault(Reason::TemplateMissing, message);
     };
     if let Some(problem) = &template.problem {
         return Outlook::fault(Reason::InvalidSpec, format!("Correct the template: {problem}."));
     }
     let Some((metal, _)) = s.metal.as_ref().filter(|_| s.claim.is_some()) else {
-        return Outlook::wait(Reason::WaitingForMetal3Machine, "The Metal3Machine that the data is for is not there.");
+        let message = "The Metal3Machine that the data is for is not there; the data goes with its data claim.";
+        return Outlook::wait(Reason::WaitingForMetal3Machine, message);
     };
     // The names of the Secrets are in the data before there are Secrets.
     let name = |wanted: bool, known: &Option<Box<str>>, part: Part| -> Option<Box<str>> {
@@ -151,8 +159,7 @@ pub fn decide(s: &Snapshot) -> Outlook {
     }
     let missing = (wanted.0 && !s.has_meta, wanted.1 && !s.has_network);
     if missing == (false, false) {
-        let done = Outlook::wait(Reason::DataRendered, "The Secrets of the machine are complete.");
-        return Outlook { ready: true, ..done };
+        return Outlook::yes(Reason::DataRendered, "The Secrets of the machine are complete.");
     }
     fill(s, missing)
 }
@@ -160,15 +167,18 @@ pub fn decide(s: &Snapshot) -> Outlook {
 /// Gets what is missing of the documents.
 fn fill(s: &Snapshot, missing: (bool, bool)) -> Outlook {
     if s.machine.is_none() {
-        return Outlook::wait(Reason::WaitingForMachineOwner, "No Machine owns the Metal3Machine yet.");
+        return Outlook::wait(
+            Reason::WaitingForMachineOwner,
+            "No Machine owns the Metal3Machine yet; it goes on when one refers to it.",
+        );
     }
     let (Some(objects), Some(template)) = (s.objects(), &s.template) else {
-        return Outlook::wait(Reason::WaitingForHost, "The claim of the machine has no host yet.");
+        return Outlook::wait(Reason::WaitingForHost, HOSTLESS);
     };
     let pools = match &s.pools {
         Some(Ok(pools)) => pools,
         Some(Err(fault)) => return Outlook::fault(Reason::RenderingFailed, fault.to_string()),
-        None => return Outlook::wait(Reason::WaitingForHost, "The claim of the machine has no host yet."),
+        None => return Outlook::wait(Reason::WaitingForHost, HOSTLESS),
     };
     let mut steps = Vec::new();
     let (mut waiting, mut taken, mut refused) = (Vec::new(), Vec::new(), Vec::new());
@@ -191,11 +201,14 @@ fn fill(s: &Snapshot, missing: (bool, bool)) -> Outlook {
         return Outlook::fault(Reason::AddressRefused, refused.join("; ")).with(steps);
     }
     if !taken.is_empty() {
-        let message = format!("Wishes for addresses of earlier data have the names: {}.", taken.join(", "));
+        let message = format!(
+            "It waits until earlier data, or somebody else, gives up wishes for addresses of: {}.",
+            taken.join(", ")
+        );
         return Outlook::wait(Reason::AddressNameTaken, message).with(steps);
     }
     if !waiting.is_empty() {
-        let message = format!("No address yet from: {}.", waiting.join(", "));
+        let message = format!("It waits for the addresses of these pools: {}.", waiting.join(", "));
         return Outlook::wait(Reason::WaitingForAddresses, message).with(steps);
     }
     match render(&template.spec, s.data.index, &objects, &addresses) {
