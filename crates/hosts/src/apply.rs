@@ -3,6 +3,8 @@
 
 mod release;
 
+use std::time::Duration;
+
 use api::key::ObjectKey;
 use api::meta::Versioned;
 use api::names::InstanceId;
@@ -39,12 +41,12 @@ use crate::tags::Change;
 const TRIES: usize = 4;
 
 /// For how long a host that was given back may count against the quota of the account.
-const STILL_COUNTED: std::time::Duration = std::time::Duration::from_secs(900);
+const STILL_COUNTED: Duration = Duration::from_secs(900);
 /// How old a list may be that tells of them.
-const STILL_TRUE: std::time::Duration = std::time::Duration::from_secs(60);
+const STILL_TRUE: Duration = Duration::from_secs(60);
 
 /// A pause that the index has not heard of is looked at again after this long, unless the index hears of it.
-const RESTING: std::time::Duration = std::time::Duration::from_secs(30);
+const RESTING: Duration = Duration::from_secs(30);
 
 impl<C: Cloud, A: Asker> Keeper<C, A> {
     /// Carries out one step.
@@ -231,6 +233,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             }
         }
         let flow = self.change(s, annotation(ALLOCATION_ANNOTATION, &allocation.text(&s.key.to_string()))).await?;
+        self.waited(s, allocation);
         self.hurry.note(&s.key, first::recorded(s, allocation));
         if let Some(joined) = joined {
             let what = if joined.phase == Phase::Claimed { "a place on" } else { "the whole of" };
@@ -279,6 +282,17 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         }
     }
 
+    /// The first hosts that were asked for are stored, whether EC2 answered with them or they were found under their token:
+    /// what is not stored is asked for again, and would be counted twice. Of a later epoch, a host takes the place of another.
+    fn waited(&self, s: &Snapshot, allocation: &Allocation) {
+        let asked = s.journal().allocation.is_some_and(|before| before.phase == Phase::Intended);
+        if asked && allocation.phase == Phase::Allocated && allocation.epoch == 1 && !s.machine.deleting {
+            let kind = if s.claim.is_some() { "HostClaim" } else { "AWSMachine" };
+            let took = self.clock.now().duration_since(s.machine.created);
+            self.metrics.waited(kind, Duration::try_from(took).unwrap_or_default());
+        }
+    }
+
     async fn allocate(&self, s: &Snapshot, allocation: &Allocation) -> Result<Flow, Error> {
         let live = self.unchanged(s).await?;
         if self.is_resting(s).await? {
@@ -314,6 +328,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         let fewer = hosts.len() < usize::try_from(allocation.terms.quantity).unwrap_or(usize::MAX);
         let allocated = allocation.in_phase(Phase::Allocated, self.clock.now()).with_hosts(hosts);
         self.settle(s, live, &annotation(ALLOCATION_ANNOTATION, &allocated.text(&s.key.to_string()))).await?;
+        self.waited(s, &allocated);
         let partial = if fewer { format!(", of {} asked for", allocation.terms.quantity) } else { String::new() };
         let message = format!("allocated {names} in {}{partial}", allocation.terms.zone);
         self.tell(&s.target, fewer, Reason::SuccessfulAllocateDedicatedHost.as_str(), &message).await;

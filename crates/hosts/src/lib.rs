@@ -68,7 +68,7 @@ use std::sync::Arc;
 use aws::cloud::Cloud;
 use kit::events::Events;
 use kit::manager::{self, Manager, Stage};
-use kit::room::{Driver, Room};
+use kit::room::{Driver, Roll, Room};
 use kit::teller::Teller;
 use kit::write::Writer;
 
@@ -86,7 +86,7 @@ use crate::sweeper::Sweeper;
 pub fn mount<C: Cloud>(manager: &Manager, config: Config, cloud: C) -> Result<Arc<Driver<Keeper<C>>>, manager::Error> {
     let (world, config) = (World::follow(manager)?, Arc::new(config));
     let (client, clock) = (manager.client().clone(), manager.clock().clone());
-    let metrics = HostsMetrics::register(manager.metrics(), &world, &clock);
+    let metrics = HostsMetrics::register(manager.metrics(), &world, &clock, config.watch_filter.clone());
     let shelves = Arc::new(Shelves::new(cloud, clock.clone(), config.launches));
     let name = Keeper::<C>::NAME;
     let events = Events::new(client.clone(), name, Some(manager.instance().to_owned()));
@@ -101,6 +101,9 @@ pub fn mount<C: Cloud>(manager: &Manager, config: Config, cloud: C) -> Result<Ar
     });
     let driver = Driver::new(manager, keeper.telling(Teller::start(manager, name)));
     wake::machines(&world, driver.work(), &driver.room().hurry);
+    let filter = config.watch_filter.clone();
+    let roll = Roll::open(manager, name, "AWSMachine");
+    roll.follow(&world.machines, move |_, machine| machine.stand(filter.as_deref()));
     let all = !matches!(manager.scope(), kit::feed::Scope::Namespaces(names) if !names.is_empty());
     if !all && config.orphan_interval.is_some() {
         // Hosts of other namespaces carry the tag of the same management cluster, and their machines are not seen here.

@@ -1,10 +1,14 @@
 //! What is counted, and what is read when somebody scrapes.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use api::reasons::hosts::Reason;
 use jiff::Timestamp;
 use kit::clock::Clock;
+use kit::room::Stand;
 use kit::telemetry::Metrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -12,6 +16,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
 
 use crate::classes::Class;
 use crate::facts::World;
@@ -46,14 +51,38 @@ struct ClusterLabel {
     cluster: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+/// From hosts that are there at once to those that EC2 has none of for hours.
+fn seconds() -> Histogram {
+    Histogram::new([1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0])
+}
+
 /// The counters of the room; clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HostsMetrics {
     allocations: Family<Outcome, Counter>,
     releases: Family<Outcome, Counter>,
     ended: Family<Ending, Counter>,
     orphans: Family<RegionLabel, Gauge>,
+    waits: Family<KindLabel, Histogram, fn() -> Histogram>,
     known: Arc<Mutex<Vec<String>>>,
+}
+
+impl Default for HostsMetrics {
+    fn default() -> Self {
+        Self {
+            allocations: Family::default(),
+            releases: Family::default(),
+            ended: Family::default(),
+            orphans: Family::default(),
+            waits: Family::new_with_constructor(seconds),
+            known: Arc::default(),
+        }
+    }
 }
 
 fn outcome(done: bool, class: Class) -> Outcome {
@@ -63,7 +92,7 @@ fn outcome(done: bool, class: Class) -> Outcome {
 impl HostsMetrics {
     /// Adds them to the registry as `berth_hosts_…`.
     #[must_use]
-    pub fn register(metrics: &Metrics, world: &World, clock: &Clock) -> Self {
+    pub fn register(metrics: &Metrics, world: &World, clock: &Clock, filter: Option<String>) -> Self {
         let new = Self::default();
         metrics.register(
             "hosts_allocations",
@@ -73,8 +102,15 @@ impl HostsMetrics {
         metrics.register("hosts_releases", "Dedicated hosts to be released, by how it ended", new.releases.clone());
         metrics.register("hosts_ended", "Dedicated hosts that are off our hands, by how", new.ended.clone());
         metrics.register("hosts_orphaned", "Dedicated hosts that belong to no machine", new.orphans.clone());
-        metrics.register_collector(Counted { world: world.clone(), clock: clock.clone(), paid: Mutex::default() });
+        metrics.register("hosts_allocation_seconds", "Machine or claim made to host allocated", new.waits.clone());
+        let (world, clock) = (world.clone(), clock.clone());
+        metrics.register_collector(Counted { world, clock, filter, paid: Mutex::default() });
         new
+    }
+
+    /// The first hosts of a machine or claim of this kind were allocated so long after it was made.
+    pub fn waited(&self, kind: &'static str, took: Duration) {
+        self.waits.get_or_create(&KindLabel { kind }).observe(took.as_secs_f64());
     }
 
     /// Hosts were asked for.
@@ -112,6 +148,8 @@ impl HostsMetrics {
 struct Counted {
     world: World,
     clock: Clock,
+    /// The label of machines that are ours; all are without one.
+    filter: Option<String>,
     paid: Mutex<Paid>,
 }
 
@@ -124,6 +162,18 @@ struct Paid {
 
 /// Clusters whose sums are kept although they have no host any more.
 const CLUSTERS: usize = 1_024;
+/// So many clusters are told of whose machines are not ready.
+const UNREADY: usize = 1_024;
+
+/// The clusters that have waited longest. A machine costs nothing before it has a host, and names its cluster as it likes:
+/// whoever may make machines must not make series without end.
+fn longest(waits: BTreeMap<ClusterLabel, i64>) -> Vec<(ClusterLabel, i64)> {
+    let mut all: Vec<(ClusterLabel, i64)> = waits.into_iter().collect();
+    // Those that have waited as long stay in the order of their names.
+    all.sort_by_key(|(_, seconds)| Reverse(*seconds));
+    all.truncate(UNREADY);
+    all
+}
 
 impl Paid {
     /// Adds the time since the last look for every host that is there.
@@ -153,10 +203,17 @@ impl Collector for Counted {
         let mut hosts: BTreeMap<HostLabel, i64> = BTreeMap::new();
         let mut idle: BTreeMap<ClusterLabel, i64> = BTreeMap::new();
         let mut waits: BTreeMap<ClusterLabel, i64> = BTreeMap::new();
+        let mut unready: BTreeMap<ClusterLabel, i64> = BTreeMap::new();
         let mut all: BTreeMap<ClusterLabel, u64> = BTreeMap::new();
         let moment = self.clock.now();
         let now = moment.as_second();
         for (_, machine) in self.world.machines.all() {
+            let stand = machine.stand(self.filter.as_deref()).filter(|stand| stand.reason() != Reason::Paused.as_str());
+            if let Some(since) = stand.and_then(Stand::waiting_since) {
+                let cluster = machine.cluster.as_deref().unwrap_or_default().to_owned();
+                let wait = unready.entry(ClusterLabel { cluster }).or_default();
+                *wait = (*wait).max(now.saturating_sub(since));
+            }
             let Ok(journal) = &machine.journal else { continue };
             let Some(allocation) = journal.allocation.as_ref().filter(|a| !a.phase.is_over()) else { continue };
             let cluster = machine.cluster.as_deref().unwrap_or_default().to_owned();
@@ -196,6 +253,12 @@ impl Collector for Counted {
         for (label, seconds) in waits {
             ConstGauge::new(seconds).encode(metric.encode_family(&label)?)?;
         }
+        let help =
+            "For how long a machine has not been ready, of those that are not paused the one that has waited longest";
+        let mut metric = encoder.encode_descriptor("hosts_unready_seconds", help, None, MetricType::Gauge)?;
+        for (label, seconds) in longest(unready) {
+            ConstGauge::new(seconds).encode(metric.encode_family(&label)?)?;
+        }
         let paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner).look(&all, moment);
         let help = "For how long dedicated hosts were paid for, all of a cluster together, since the process began";
         let mut metric = encoder.encode_descriptor("hosts_allocated_seconds", help, None, MetricType::Counter)?;
@@ -209,6 +272,17 @@ impl Collector for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_clusters_without_end_those_are_told_of_that_have_waited_longest() {
+        let label = |number: usize| ClusterLabel { cluster: format!("c{number:05}") };
+        let wait = |number: usize| i64::try_from(number).unwrap();
+        let told = longest((0..UNREADY + 10).map(|number| (label(number), wait(number))).collect());
+        assert_eq!((told.len(), &told[0]), (UNREADY, &(label(UNREADY + 9), wait(UNREADY + 9))));
+        assert!(told.iter().all(|(_, seconds)| *seconds >= 10));
+        let alike = longest([(label(2), 5), (label(1), 5)].into());
+        assert_eq!(alike, [(label(1), 5), (label(2), 5)]);
+    }
 
     #[test]
     fn seconds_of_all_hosts_of_a_cluster_are_added_from_look_to_look() {

@@ -131,6 +131,7 @@ pub(crate) fn machine() -> MachineFacts {
     MachineFacts {
         uid: "uid".into(),
         generation: 1,
+        created: Timestamp::UNIX_EPOCH,
         deleting: false,
         deleted_at: None,
         finalizers: Vec::new(),

@@ -10,10 +10,12 @@ use api::names::hosts::{ABANDON_HOST_ANNOTATION, REBOOT_PROGRESS_ANNOTATION};
 use api::own::{FailureDomainMode, HostClaimQuotaSpec, HostClaimSpec, HostClaimStatus};
 use api::raw::{HostClaim, HostClaimQuota};
 use api::reasons::claims::Reason;
+use api::reasons::{ASSOCIATED, PROVISIONED, READY, SYNCHRONIZED};
 use api::selector::Selector;
 use claim_kind::quota::Quota;
 use jiff::Timestamp;
 use kit::feed::Project;
+use kit::room::Stand;
 use serde_json::Value;
 
 use super::KIND;
@@ -62,6 +64,8 @@ pub struct ClaimFacts {
     pub name: Box<str>,
     /// The generation of its spec.
     pub generation: i64,
+    /// When it was made.
+    pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Since when it is being deleted.
@@ -124,6 +128,7 @@ impl ClaimFacts {
             uid: metadata.uid.unwrap_or_default().into(),
             name: name.into(),
             generation: metadata.generation.unwrap_or_default(),
+            created: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
             deleted_at: metadata.deletion_timestamp.map(|time| time.0),
             finalizers: metadata.finalizers.unwrap_or_default(),
@@ -156,6 +161,13 @@ impl ClaimFacts {
     #[must_use]
     pub fn preferred_zone(&self) -> Option<&str> {
         self.spec.failure_domain.as_deref()
+    }
+
+    /// How it stands: what it has to get first says why it is not ready.
+    #[must_use]
+    pub fn stand(&self) -> Stand {
+        let parts = [ASSOCIATED, SYNCHRONIZED, PROVISIONED];
+        Stand::judged(&self.status.conditions, READY, &parts, self.created, self.deleted_at)
     }
 
     /// Whether hosts of it count against a quota.

@@ -37,7 +37,7 @@ use claim_kind::heartbeat;
 use claim_kind::table::Table;
 use kit::events::Events;
 use kit::manager::{self, Manager};
-use kit::room::Driver;
+use kit::room::{Driver, Roll};
 use kit::teller::Teller;
 use kit::write::Writer;
 
@@ -107,6 +107,8 @@ pub fn mount<C: Cloud>(
     };
     let driver = Driver::new(manager, Keeper::asked_by(asker, parts).telling(Teller::start(manager, name)));
     wake::claims(&feeds, &world, driver.work(), &driver.room().hurry);
+    let roll = Roll::open(manager, name, "HostClaim");
+    roll.follow(&feeds.claims, |_, claim| claim.as_ref().map(|claim| claim.stand()));
     wake::table(&seat, announced, &feeds, driver.work());
     heartbeat::mount(manager, profile(), || true)?;
     let (ready, around) = (feeds.clone(), world);

@@ -127,6 +127,7 @@ pub(super) fn machine(claim: &ClaimFacts, args: &BTreeMap<String, String>) -> Ma
     MachineFacts {
         uid: claim.uid.clone(),
         generation: claim.generation,
+        created: claim.created,
         deleting: claim.deleting,
         deleted_at: claim.deleted_at,
         finalizers: claim.finalizers.clone(),

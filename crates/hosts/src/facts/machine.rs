@@ -10,8 +10,12 @@ use api::names::hosts::{
 use api::names::{CLUSTER_NAME_LABEL, HOSTS_PREFIX, InstanceId, PAUSED_ANNOTATION, WATCH_FILTER_LABEL};
 use api::own::{AWSMachineSpec, AWSMachineStatus};
 use api::raw::AWSMachine;
+use api::reasons::hosts::Reason;
+use api::reasons::{DEDICATED_HOST_RELEASE, INSTANCE_READY, READY};
+use api::status::{Condition, find};
 use jiff::Timestamp;
 use kit::feed::Project;
+use kit::room::Stand;
 use serde_json::Value;
 
 use crate::journal::{Journal, JournalError};
@@ -26,6 +30,8 @@ pub struct MachineFacts {
     pub uid: Box<str>,
     /// The generation of its spec.
     pub generation: i64,
+    /// When it was made.
+    pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Since when it is being deleted.
@@ -92,6 +98,7 @@ impl MachineFacts {
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
+            created: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
             deleted_at: metadata.deletion_timestamp.map(|time| time.0),
             finalizers: metadata.finalizers.unwrap_or_default(),
@@ -151,12 +158,30 @@ impl MachineFacts {
         self.annotation(LAST_HOST_TAGS_ANNOTATION)
     }
 
+    /// How it stands; none where another controller looks after it, by the label that divides machines among them.
+    #[must_use]
+    pub fn stand(&self, filter: Option<&str>) -> Option<Stand> {
+        if filter.is_some() && filter != self.filter.as_deref() {
+            return None;
+        }
+        let conditions = &self.status.conditions;
+        // A host waits for its instance: while that cannot be ended, this is what stands in the way, and not the wait.
+        let stuck = |condition: &Condition| condition.reason == Reason::DeletingFailed.as_str();
+        let parts: &[&str] = match find(conditions, INSTANCE_READY) {
+            _ if !self.deleting => &[],
+            Some(instance) if stuck(instance) => &[INSTANCE_READY],
+            _ => &[DEDICATED_HOST_RELEASE, INSTANCE_READY],
+        };
+        Some(Stand::judged(conditions, READY, parts, self.created, self.deleted_at))
+    }
+
     /// Whether two states of it differ in anything but the status, which we alone write.
     #[must_use]
     pub fn same_but_for_status(&self, other: &Self) -> bool {
         let Self {
             uid,
             generation,
+            created: _,
             deleting,
             deleted_at: _,
             finalizers,

@@ -11,7 +11,7 @@ use sim::ec2::wire::refusal::Refusal;
 use sim::ec2::world::faults::{Fault, What};
 use sim::ec2::world::identity::Role;
 use sim::ec2::world::instance::InstanceState;
-use sim::server::Server;
+use sim::server::{Action, Rule, Server};
 
 use crate::site::*;
 
@@ -269,6 +269,67 @@ async fn what_is_paid_for_is_counted_from_scrape_to_scrape() {
     assert_eq!(figure("berth_hosts_releases_total{result=\"done\",class=\"none\"}"), Some(2));
     assert_eq!(figure("berth_hosts_ended_total{phase=\"Released\"}"), Some(2));
     assert_eq!(figure("berth_hosts_dedicated_hosts{"), None, "nothing is paid for any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_are_counted_by_why_they_wait_and_a_wait_once() {
+    let (server, site) = world();
+    let refused = Fault::refuse("AllocateHosts", 400, "HostLimitExceeded");
+    site.ec2.script(refused.forever());
+    add(&server, dynamic(&site, "m"));
+    let metrics = kit::telemetry::Metrics::new();
+    let process = site.start_counted(&server, site.config(), &metrics);
+    assert!(server.wait_until(LIMIT, |s| reason(s, "m", "DedicatedHostReady") == "HostQuotaExceeded").await);
+    pass(3_000).await;
+    let figure = |metrics: &kit::telemetry::Metrics, name: &str| {
+        let text = metrics.encode();
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit(' ').next()).and_then(|value| value.parse::<f64>().ok())
+    };
+    let ours = "room=\"hosts\",kind=\"AWSMachine\"";
+    let waits = format!("{{{ours},state=\"waiting\",reason=\"HostQuotaExceeded\"}}");
+    let long = |seconds: Option<f64>| seconds.is_some_and(|seconds| (3_000.0..4_000.0).contains(&seconds));
+    assert_eq!(figure(&metrics, &format!("berth_room_objects{waits}")), Some(1.0), "{}", metrics.encode());
+    assert!(long(figure(&metrics, &format!("berth_room_oldest_wait_seconds{waits}"))));
+    assert!(long(figure(&metrics, "berth_hosts_unready_seconds{cluster=\"c\"}")));
+
+    // The next process counts the end of the wait, all of it, and the one after that knows nothing of it.
+    drop(process);
+    site.ec2.clear_script();
+    let ready = format!("berth_room_objects{{{ours},state=\"ready\",reason=\"\"}}");
+    for counted in [Some(1.0), None] {
+        let metrics = kit::telemetry::Metrics::new();
+        let _process = site.start_counted(&server, site.config(), &metrics);
+        assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await);
+        pass(120).await;
+        assert_eq!(figure(&metrics, &ready), Some(1.0));
+        assert_eq!(figure(&metrics, "berth_hosts_unready_seconds{"), None);
+        assert_eq!(figure(&metrics, &format!("berth_room_ready_seconds_count{{{ours}}}")), counted);
+        assert_eq!(figure(&metrics, "berth_hosts_allocation_seconds_count{kind=\"AWSMachine\"}"), counted);
+        let sum = figure(&metrics, "berth_hosts_allocation_seconds_sum{kind=\"AWSMachine\"}");
+        assert!(counted.is_none() || sum.is_some_and(|seconds| seconds > 3_000.0), "{sum:?}");
+    }
+}
+
+/// What the journal could not be told is found, or asked for again, under the same token.
+#[tokio::test(start_paused = true)]
+async fn an_allocation_that_was_not_stored_is_counted_once() {
+    for (lag, calls) in [(0, 1), (90, 2)] {
+        let (server, site) = world();
+        site.ec2.settings(|settings| settings.lag = Duration::from_secs(lag));
+        add(&server, dynamic(&site, "m"));
+        let ec2 = site.ec2.clone();
+        let journal = Rule::any().method("PATCH").client("hosts").path_contains("/awsmachines/m");
+        let journal = journal.matching(move |asked| !asked.path.ends_with("/status") && ec2.calls("AllocateHosts") > 0);
+        server.inject(journal.times(1), Action::Status(500));
+        let metrics = kit::telemetry::Metrics::new();
+        let _process = site.start_counted(&server, site.config(), &metrics);
+        assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{lag}");
+        assert_eq!(site.ec2.calls("AllocateHosts"), calls, "{lag}");
+        let text = metrics.encode();
+        let count = "berth_hosts_allocation_seconds_count{kind=\"AWSMachine\"} 1";
+        assert!(text.lines().any(|line| line == count), "{lag}: {text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
