@@ -1,43 +1,39 @@
 //! `berth explain machineset/…` and `berth capacity`: what machines of a group offer, and what cluster-autoscaler sees.
 //!
 //! They read with the rights of whoever asks and judge with the room's own code. Nothing is written, and AWS is asked
-//! only with `--lookup`, with the credentials of whoever asks; without it the operator's catalogue is read.
+//! only with `--lookup`, with the credentials of whoever asks; without it explaining reads the operator's catalogue.
 
-use std::collections::BTreeMap;
+mod lookup;
+
 use std::sync::Arc;
 
 use ::capacity::archive::Archive;
-use ::capacity::cloud::{Cloud, Door};
 use ::capacity::config::{ClaimRules, Config};
 use ::capacity::explain::{Line, Lists, Sight, explain, line};
 use ::capacity::facts::{GroupKey, GroupKind};
-use ::capacity::judge::{Ec2Wish, Lookup, Wish};
+use ::capacity::judge::{Lookup, Wish};
 use ::capacity::names::CATALOGUE;
-use ::capacity::offer::Offer;
 use ::capacity::sees::Sees;
-use ::capacity::status::Trouble;
 use ::capacity::table::Table;
 use anyhow::anyhow;
 use api::key::ObjectKey;
-use api::names::InstanceType;
 use aws::identity::IdentityLists;
-use aws::net::{Aws, Meter, Options};
-use aws::port::{Ec2, TypeQuery};
 use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kit::class::chain;
 use kit::clock::Clock;
-use kit::explain::Level;
+use kit::explain::{Explanation, Level};
 use kube::{Api, Client};
 use serde::Serialize;
 
-use crate::capacity::{Judgement, ambient_source, claim_rules, environment, gates};
+use crate::capacity::{Judgement, claim_rules, gates};
 use crate::cli::{PlacesOptions, WatchFilter};
 use crate::explain::{AboutOptions, Explanations, connect, explanations_screen, rendered};
 use crate::look::{Read, Reader};
 use crate::rows::{Cells, RowOptions, shown};
 use crate::screen::{self, Screen, tally};
 use crate::{Usage, near};
+use lookup::Answers;
 
 /// How the operator runs, where that changes what it thinks of groups. The flags are those of `berth run`.
 #[derive(Args, Debug)]
@@ -83,7 +79,7 @@ pub async fn about(
     options: &GroupOptions,
     home: &str,
 ) -> anyhow::Result<String> {
-    let (namespace, clock) = (about.place.namespace(client), Clock::system());
+    let namespace = about.place.namespace(client);
     let config = options.config(&about.operator.watch_filter, claim_rules(&about.operator.yard))?;
     let mut sight = see(&Reader::new(client, Some(&namespace)), options).await?;
     let groups = sight.groups();
@@ -93,24 +89,33 @@ pub async fn about(
     if found.is_empty() {
         return Err(missing(&groups, kinds, &wanted));
     }
-    let on_ec2 = |wish: Option<Wish>| wish.is_some_and(|wish| matches!(wish.lookup, Lookup::Ec2(_)));
-    if !options.lookup && found.iter().any(|key| on_ec2(sight.wish(key, &config))) {
-        recall(client, home, &mut sight, &clock).await?;
-    }
-    let mut all = Vec::new();
-    for key in found {
-        let looked = match sight.wish(key, &config).filter(|_| options.lookup) {
-            Some(wish) => look_up(&wish, &clock).await,
-            None => None,
-        };
-        all.extend(explain(&sight, key, &config, looked, clock.now()));
-    }
+    let found: Vec<GroupKey> = found.into_iter().cloned().collect();
+    let all = told(client, &mut sight, &found, &config, options, home).await?;
     let output = about.output.output;
     match all.as_slice() {
         [told] => rendered(output, "Explanation", told, |screen| screen::explanation(screen, told)),
         // MachineSets of two groups may have one name.
         told => rendered(output, "ExplanationList", &Explanations { items: told }, |s| explanations_screen(s, told)),
     }
+}
+
+/// Explains groups that were read; where AWS is not asked, by the operator's catalogue in the namespace it runs in.
+pub async fn told(
+    client: &Client,
+    sight: &mut Sight,
+    keys: &[GroupKey],
+    config: &Arc<Config>,
+    options: &GroupOptions,
+    home: &str,
+) -> anyhow::Result<Vec<Explanation>> {
+    let clock = Clock::system();
+    let wishes: Vec<Wish> = keys.iter().filter_map(|key| sight.wish(key, config)).collect();
+    let answers = if options.lookup { Answers::to(&wishes, &clock).await } else { Answers::default() };
+    if !options.lookup && wishes.iter().any(|wish| matches!(wish.lookup, Lookup::Ec2(_))) {
+        recall(client, home, sight, &clock).await?;
+    }
+    let looked = |key: &GroupKey| answers.offer(&sight.wish(key, config)?);
+    Ok(keys.iter().filter_map(|key| explain(sight, key, config, looked(key), clock.now())).collect())
 }
 
 /// Lists groups of machines.
@@ -138,12 +143,12 @@ pub async fn rows(
     let config = options.config(watch_filter, ClaimRules::default())?;
     let sight = see(reader, options).await?;
     let here = |key: &GroupKey| only.is_none_or(|only| key.key.namespace() == Some(only));
-    let items = sight
-        .groups()
-        .iter()
-        .filter(|key| here(key))
-        .filter_map(|key| Some(Row::new(key, line(&sight, key, &config)?)))
-        .collect();
+    let keys: Vec<GroupKey> = sight.groups().into_iter().filter(here).collect();
+    let wish = |key: &GroupKey| sight.wish(key, &config).filter(|_| options.lookup);
+    let wishes: Vec<Wish> = keys.iter().filter_map(wish).collect();
+    let answers = Answers::to(&wishes, &Clock::system()).await;
+    let told = |key: &GroupKey| line(&sight, key, &config, wish(key).and_then(|wish| answers.offer(&wish)));
+    let items = keys.iter().filter_map(|key| Some(Row::new(key, told(key)?))).collect();
     Ok((items, sight.unseen().to_vec()))
 }
 
@@ -258,6 +263,11 @@ fn rows_screen(screen: Screen, items: &[Row]) -> String {
 }
 
 async fn see(reader: &Reader<'_>, options: &GroupOptions) -> anyhow::Result<Sight> {
+    Ok(Sight::of(lists(reader, options).await?, &Clock::system()))
+}
+
+/// Reads groups and everything that says what their machines are, as far as whoever asks may.
+pub async fn lists(reader: &Reader<'_>, options: &GroupOptions) -> anyhow::Result<Lists> {
     fn keep<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K> {
         // A kind that is not installed hides nothing.
         if read.kind.is_some() {
@@ -340,7 +350,7 @@ async fn see(reader: &Reader<'_>, options: &GroupOptions) -> anyhow::Result<Sigh
         Some(key) => table(reader.client, key, &mut unseen).await?,
         None => Table::default(),
     };
-    Ok(Sight::of(Lists { table, unseen, ..lists }, &Clock::system()))
+    Ok(Lists { table, unseen, ..lists })
 }
 
 /// Reads the table of types, as far as whoever asks may.
@@ -383,45 +393,6 @@ async fn config_map(
     }
 }
 
-/// Asks AWS about the types of a group; nothing where it is not EC2 that knows them.
-async fn look_up(wish: &Wish, clock: &Clock) -> Option<Result<Arc<Offer>, Trouble>> {
-    match &wish.lookup {
-        Lookup::Ec2(ec2) => Some(ask(wish, ec2, clock).await),
-        Lookup::Acs(_) | Lookup::Metal(_) | Lookup::Table => None,
-    }
-}
-
-async fn ask(wish: &Wish, wanted: &Ec2Wish, clock: &Clock) -> Result<Arc<Offer>, Trouble> {
-    let vars: BTreeMap<String, String> = environment();
-    let region = wanted.region.as_str();
-    let unknown = |name: &str| Trouble::unknown(name, region, &[], None);
-    let source = ambient_source(&vars).map_err(|why| Trouble::refused(format!("no AWS credentials: {why}")))?;
-    let door = Door {
-        region: wanted.region.clone(),
-        source: source.source().clone(),
-        endpoints: wanted.endpoints.clone(),
-        bundle: None,
-    };
-    let agent = concat!("berth-explain/", env!("CARGO_PKG_VERSION"));
-    let cloud = Aws::new(Options::new(agent), clock.clone(), Meter::default());
-    let ec2 = cloud.open(&door).map_err(|error| Trouble::passing(error.message))?;
-    let mut offers = Vec::new();
-    for name in &wish.types {
-        let typed = name.parse::<InstanceType>().map_err(|_| unknown(name))?;
-        let known = match ec2.describe_instance_types(&TypeQuery::Names(vec![typed])).await {
-            Ok(list) => list.types.iter().find(|facts| facts.name == *name).map(Offer::of_ec2),
-            Err(error) if error.code() == Some("InvalidInstanceType") => None,
-            Err(error) => return Err(Trouble::passing(chain(&error))),
-        };
-        match known {
-            Some(offer) if offer.is_incomplete() => return Err(Trouble::incomplete(name, region)),
-            Some(offer) => offers.push(Arc::new(offer)),
-            None => return Err(unknown(name)),
-        }
-    }
-    wish.offer(&offers).ok_or_else(|| unknown(&wish.around.instance_type))
-}
-
 /// There is no such group, but perhaps one that was meant.
 fn missing(groups: &[GroupKey], kinds: &[GroupKind], wanted: &ObjectKey) -> anyhow::Error {
     let kind = kinds.first().map_or("group", |kind| kind.as_str());
@@ -446,7 +417,7 @@ fn missing(groups: &[GroupKey], kinds: &[GroupKind], wanted: &ObjectKey) -> anyh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screen::tests::at_widths;
+    use crate::screen::tests::{at_widths, document};
     use serde_json::json;
 
     fn sight() -> Sight {
@@ -491,7 +462,7 @@ mod tests {
     fn the_list_says_what_is_seen_and_what_is_not() {
         let (sight, config) = (sight(), config());
         let rows: Vec<Row> =
-            sight.groups().iter().map(|key| Row::new(key, line(&sight, key, &config).unwrap())).collect();
+            sight.groups().iter().map(|key| Row::new(key, line(&sight, key, &config, None).unwrap())).collect();
         insta::assert_snapshot!(at_widths(|screen| rows_screen(screen, &rows)));
         assert_eq!(
             rows_screen(Screen { width: Some(80), colour: false }, &[]),
@@ -517,6 +488,20 @@ mod tests {
                 at_widths(|screen| screen::explanation(screen, &told))
             );
         }
+    }
+
+    #[test]
+    fn the_list_and_several_explanations_for_programs() {
+        let (sight, config) = (sight(), config());
+        let items: Vec<Row> =
+            sight.groups().iter().map(|key| Row::new(key, line(&sight, key, &config, None).unwrap())).collect();
+        insta::assert_snapshot!("list_for_programs", document("CapacityList", &Rows { items: &items }));
+        let told = ["done", "new"].map(|name| {
+            let key = key(GroupKind::OpenShiftSet, "openshift-machine-api", name);
+            explain(&sight, &key, &config, None, Clock::system().now()).unwrap()
+        });
+        let told = Explanations { items: &told };
+        insta::assert_snapshot!("explanations_for_programs", document("ExplanationList", &told));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use api::reasons::capacity::Reason;
 use api::views::{MachineDeployment, MachinePool, MachineSet, OpenShiftMachineSet, TemplateStatus};
 use kit::class::chain;
 use kit::feed::Version;
-use kit::room::Flow;
+use kit::room::{Flow, Stand};
 use kit::write::{self, Target};
 use kube::Api;
 use serde_json::json;
@@ -38,6 +38,7 @@ impl<C: Ways> Annotator<C> {
                     self.wrote(key, &version);
                     self.metrics.patched(key.kind, "done");
                     self.metrics.passed(key.kind, Outcome::Changed);
+                    self.metrics.stands(key, Some(Stand::ready()));
                     let now = snapshot.now;
                     self.memories().change(key, now, |memory| {
                         plan.changes.iter().for_each(|(key, value)| memory.write(key, value.as_deref(), now));
@@ -64,6 +65,9 @@ impl<C: Ways> Annotator<C> {
                 // nothing announces its end but the group itself.
                 Err(error @ write::Error::Refused { .. }) if refused(&error) => {
                     self.metrics.patched(key.kind, "refused");
+                    if self.config.machine_api_migration && by_policy(&error) {
+                        self.metrics.stands(key, None);
+                    }
                     tracing::info!(object = %key, error = %chain(&error), "the annotations were refused, looking again later");
                     return Ok(Flow::Wait(None));
                 }
@@ -182,6 +186,16 @@ fn refused(error: &write::Error) -> bool {
     matches!(error, write::Error::Refused { source, .. } if is_code(source, &[403, 422]))
 }
 
+/// Whether the rules of admission refused a write, and not a missing right.
+fn by_policy(error: &write::Error) -> bool {
+    matches!(error, write::Error::Refused { source, .. } if is_code(source, &[422]) || names_a_policy(source))
+}
+
+/// A policy chooses the code of its refusals, but not their words.
+fn names_a_policy(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.message.contains("ValidatingAdmissionPolicy"))
+}
+
 fn passes(error: &write::Error) -> bool {
     matches!(error, write::Error::Refused { source, .. } if is_code(source, &[400, 403, 404, 422]))
 }
@@ -195,4 +209,21 @@ fn changes(snapshot: &Snapshot, plan: &Plan) -> String {
     };
     let shown: Vec<String> = plan.changes.iter().filter(|(key, _)| *key != crate::names::APPLIED).map(one).collect();
     shown.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_a_policys_by_its_code_or_by_its_words_and_a_missing_right_is_neither() {
+        let denied = "machinesets \"a\" is forbidden: ValidatingAdmissionPolicy 'guard' denied request: no";
+        let lacking = "machinesets \"a\" is forbidden: User \"berth\" cannot patch resource \"machinesets\"";
+        for (code, message, policy) in [(422, "", true), (403, denied, true), (403, lacking, false)] {
+            let said = json!({"status": "Failure", "message": message, "reason": "", "code": code});
+            let source = Box::new(kube::Error::Api(Box::new(serde_json::from_value(said).unwrap())));
+            let error = write::Error::Refused { verb: "patch", target: "MachineSet a".to_owned(), source };
+            assert_eq!((refused(&error), by_policy(&error)), (true, policy), "{code} {message}");
+        }
+    }
 }

@@ -218,18 +218,23 @@ pub struct Line {
     pub state: String,
 }
 
-/// Says in a line how things stand with a group.
+/// Says in a line how things stand with a group. `looked` is what the cloud said about its type, where somebody asked it.
 #[must_use]
-pub fn line(sight: &Sight, key: &GroupKey, config: &Arc<Config>) -> Option<Line> {
+pub fn line(
+    sight: &Sight,
+    key: &GroupKey,
+    config: &Arc<Config>,
+    looked: Option<Result<Arc<Offer>, Trouble>>,
+) -> Option<Line> {
     let group = sight.group(key)?;
-    let case = Case::new(sight, key, &group, config, None, Timestamp::UNIX_EPOCH);
+    let case = Case::new(sight, key, &group, config, looked, Timestamp::UNIX_EPOCH);
     let (level, _) = case.verdict();
     let build = if key.kind.is_machine_api() { Build::OpenShiftNew } else { Build::Upstream };
     let around = case.wish().map(|wish| &wish.around);
-    let state = match (&case.judgement, level) {
+    let state = match (&case.judgement, &case.looked) {
         (Judgement::Skip(_), _) => "left alone",
-        (Judgement::Stuck(trouble), _) => trouble.reason.as_str(),
-        (_, Level::Ok) => "annotated",
+        (Judgement::Stuck(trouble), _) | (_, Some(Err(trouble))) => trouble.reason.as_str(),
+        _ if level == Level::Ok => "annotated",
         _ => "not annotated",
     };
     Some(Line {

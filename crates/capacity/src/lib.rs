@@ -91,7 +91,7 @@ pub fn mount<C: Ways>(
 ) -> Result<Arc<Driver<Annotator<C>>>, manager::Error> {
     let (world, config) = (World::follow(manager, &config)?, Arc::new(config));
     let (client, clock) = (manager.client().clone(), manager.clock().clone());
-    let metrics = CapacityMetrics::register(manager.metrics());
+    let metrics = CapacityMetrics::register(manager);
     metrics.gate(config.machine_api_migration);
     tracing::info!(enabled = config.machine_api_migration, gate = config::MACHINE_API_MIGRATION, "feature gate");
     let rules = Rules { ttl: config.catalogue_ttl };

@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kit::manager::Manager;
+use kit::room::{Roll, Stand};
 use kit::telemetry::Metrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -14,7 +16,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::config::MACHINE_API_MIGRATION;
-use crate::facts::{GroupKey, GroupKind};
+use crate::facts::{GroupKey, GroupKind, ROOM};
 use crate::shelf::{Found, Place, Standing};
 
 /// How a pass over a group ended.
@@ -91,6 +93,7 @@ pub struct CapacityMetrics {
     overrides: Arc<Mutex<HashMap<GroupKey, usize>>>,
     makers: Arc<Mutex<BTreeSet<String>>>,
     places: Arc<Mutex<BTreeSet<String>>>,
+    rolls: Arc<[(GroupKind, Roll)]>,
 }
 
 /// Regions come from what users write, so the labels of metrics must not follow them without end.
@@ -108,6 +111,7 @@ impl Default for CapacityMetrics {
             overrides: Arc::default(),
             makers: Arc::default(),
             places: Arc::default(),
+            rolls: Arc::new([]),
         }
     }
 }
@@ -115,8 +119,10 @@ impl Default for CapacityMetrics {
 impl CapacityMetrics {
     /// Adds them to the registry as `berth_capacity_…`.
     #[must_use]
-    pub fn register(metrics: &Metrics) -> Self {
-        let new = Self::default();
+    pub fn register(manager: &Manager) -> Self {
+        let open = |kind: GroupKind| (kind, Roll::open(manager, ROOM, kind.as_str()));
+        let new = Self { rolls: Arc::new(GroupKind::ALL.map(open)), ..Self::default() };
+        let metrics = manager.metrics();
         metrics.register("capacity_groups", "Passes over groups of machines, by how they ended", new.groups.clone());
         metrics.register("capacity_lookups", "Instance types looked up in the catalogue", new.lookups.clone());
         metrics.register("capacity_refreshes", "Lists of instance types asked of the cloud", new.refreshes.clone());
@@ -169,6 +175,13 @@ impl CapacityMetrics {
         let labels = RegionResult { provider: place.provider(), region: self.region(place), result };
         self.refreshes.get_or_create(&labels).inc();
         self.refresh_seconds.observe(took.as_secs_f64());
+    }
+
+    /// How a group stands, as a pass has found; `None` when it is gone, or left alone.
+    pub fn stands(&self, key: &GroupKey, stand: Option<Stand>) {
+        if let Some((_, roll)) = self.rolls.iter().find(|(kind, _)| *kind == key.kind) {
+            roll.tell(key, stand);
+        }
     }
 
     /// How many keys of a group are a user's.

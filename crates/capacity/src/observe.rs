@@ -253,6 +253,7 @@ impl<C: Ways> Annotator<C> {
             self.memories().forget(key);
             self.catalogue.forget(key);
             self.metrics.overrides(key, 0);
+            self.metrics.stands(key, None);
             return Ok(None);
         };
         let scene = self.scene(key, &group);

@@ -8,7 +8,7 @@ use kit::clock::Clock;
 use kit::events::Events;
 use kit::feed::Version;
 use kit::kinds::Kind;
-use kit::room::{Flow, NoStatus, Report, Room, Trouble as Failure, Violation};
+use kit::room::{Flow, NoStatus, Report, Room, Stand, Trouble as Failure, Violation};
 use kit::write::{self, Target, Writer};
 
 use crate::acs::cards::Cards;
@@ -143,7 +143,7 @@ impl<C: Ways> Annotator<C> {
         }
     }
 
-    /// Counts how a pass ends that writes nothing.
+    /// Counts how a pass ends that writes nothing, and how the group stands.
     pub(crate) fn count(&self, key: &GroupKey, snapshot: &Snapshot) {
         let outcome = match &snapshot.standing {
             Standing::Skipped(_) => Outcome::Skipped,
@@ -157,12 +157,30 @@ impl<C: Ways> Annotator<C> {
                 let plan = snapshot.plan(&snapshot.goal(offer, around));
                 self.metrics.overrides(key, plan.overrides.len());
                 if !plan.is_empty() {
-                    return;
+                    return self.stands(key, snapshot, false);
                 }
                 Outcome::Unchanged
             }
         };
         self.metrics.passed(key.kind, outcome);
+        self.stands(key, snapshot, outcome == Outcome::Unchanged);
+    }
+
+    /// Says how a group stands. One that says what was known when it was annotated last goes on to stand as it did, while
+    /// something newer is about to be written.
+    fn stands(&self, key: &GroupKey, snapshot: &Snapshot, settled: bool) {
+        let annotated = snapshot.group.is_annotated();
+        let since = if annotated { snapshot.now } else { snapshot.group.created };
+        let stand = match &snapshot.standing {
+            Standing::Skipped(_) => None,
+            // Nothing is written here, so nothing is ever as it should be.
+            _ if self.config.dry_run => None,
+            Standing::Stuck { trouble, .. } => Some(Stand::waiting(trouble.reason.as_str(), since)),
+            _ if settled => Some(Stand::ready()),
+            Standing::Asking | Standing::Known { .. } if annotated => return,
+            Standing::Asking | Standing::Known { .. } => Some(Stand::unjudged(since)),
+        };
+        self.metrics.stands(key, stand);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::Usage;
 use crate::cli::WatchFilter;
 
 /// Flags that change what is thought of groups.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Judgement {
     /// Which keys are written: auto (legacy on OpenShift's objects, both on Cluster API's), legacy, upstream or both
     #[arg(long, value_name = "KEYS", default_value = "auto", value_parser = keys)]

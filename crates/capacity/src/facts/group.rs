@@ -7,6 +7,7 @@ use api::key::ObjectKey;
 use api::meta::{ObjectMeta, annotation_owners};
 use api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, WATCH_FILTER_LABEL, field_manager};
 use api::views::{MachineDeployment, MachineGroupSpec, MachinePool, MachineSet, OpenShiftMachineSet, Taint};
+use jiff::Timestamp;
 use kit::feed::Project;
 
 use super::provider::{Provider, provider};
@@ -83,6 +84,8 @@ impl fmt::Display for GroupKey {
 pub struct GroupFacts {
     /// The server's unique id of the object.
     pub uid: Box<str>,
+    /// When it was made.
+    pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Whether it carries the annotation that pauses it.
@@ -169,6 +172,7 @@ impl GroupFacts {
         let theirs = || owners.iter().filter(|o| o.manager != ours && names::matters(&o.key));
         Self {
             uid: meta.uid.unwrap_or_default().into(),
+            created: meta.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: meta.deletion_timestamp.is_some(),
             paused,
             watch_filter: labels.remove(WATCH_FILTER_LABEL).map(Into::into),
@@ -184,6 +188,12 @@ impl GroupFacts {
             shape,
             ..Self::default()
         }
+    }
+
+    /// Whether it carries an annotation that nobody else wrote: not every group has a record of what was applied.
+    #[must_use]
+    pub fn is_annotated(&self) -> bool {
+        self.annotations.keys().any(|key| !self.writers.contains_key(key))
     }
 
     /// The facts of a MachineSet of OpenShift's Machine API.

@@ -58,7 +58,7 @@ fn told(lists: Lists, config: Config) -> Explanation {
 fn told_of(key: &GroupKey, lists: Lists, config: Config) -> Explanation {
     let (sight, config) = (Sight::of(lists, &Clock::system()), Arc::new(config));
     let told = explain(&sight, key, &config, None, Timestamp::UNIX_EPOCH).unwrap();
-    assert_eq!(line(&sight, key, &config).unwrap().level, told.level, "the list says the same");
+    assert_eq!(line(&sight, key, &config, None).unwrap().level, told.level, "the list says the same");
     told
 }
 

@@ -134,6 +134,23 @@ async fn refused_credentials_are_read_anew_once_and_then_left_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_without_any_type_is_a_failure_and_nothing_is_kept_of_it() {
+    let (server, cloud) = world();
+    cloud.empty("us-east-1", true);
+    server.put(openshift_set("a", "m5.xlarge")).unwrap();
+    let (_process, metrics) = observed(&server, config(), cloud.clone(), Scope::All);
+    assert!(server.wait_until(LIMIT, |s| !events(s, "a").is_empty()).await);
+    let told = events(&server, "a");
+    assert!(told[0].0 == "ReconcileError" && told[0].1.contains("lists no instance types"), "{told:?}");
+    let read = |series: &str| value(&metrics, series);
+    assert!(read(&of("refreshes", "us-east-1", "failed")) >= 1);
+    assert_eq!((read(&of("refreshes", "us-east-1", "done")), read(&of("lookups", "us-east-1", "negative"))), (0, 0));
+    assert_eq!(read(r#"catalogue_entries{provider="ec2",region="us-east-1"}"#), 0);
+    cloud.empty("us-east-1", false);
+    assert!(server.wait_until(LIMIT, has(OPENSHIFT_SETS, OPENSHIFT, "a", "vCPU", "4")).await, "it is asked again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_chosen_namespaces_are_followed_and_the_platform_beside_them() {
     let (server, cloud) = world();
     server.namespace("elsewhere");

@@ -17,6 +17,7 @@ struct Inside {
     doors: Vec<Door>,
     refused: BTreeSet<String>,
     hanging: BTreeSet<String>,
+    empty: BTreeSet<String>,
     forgotten: u32,
 }
 
@@ -103,6 +104,16 @@ impl Model {
         };
     }
 
+    /// A region lists no types at all from now on, or does again.
+    pub fn empty(&self, region: &str, empty: bool) {
+        let mut inside = self.0.lock().unwrap();
+        if empty {
+            inside.empty.insert(region.to_owned())
+        } else {
+            inside.empty.remove(region)
+        };
+    }
+
     /// A region takes calls and never answers from now on, or does again.
     pub fn hang(&self, region: &str, hang: bool) {
         let mut inside = self.0.lock().unwrap();
@@ -178,6 +189,9 @@ impl Ec2 for Region {
         match query {
             TypeQuery::All => {
                 self.call("list").await?;
+                if self.model.0.lock().unwrap().empty.contains(&self.name) {
+                    return Ok(TypeList { types: Vec::new(), nameless: 0 });
+                }
                 let types =
                     ["m5.xlarge", "m5.4xlarge", "m6g.4xlarge", "odd.large"].iter().filter_map(|name| facts(name));
                 Ok(TypeList { types: types.collect(), nameless: 1 })

@@ -5,6 +5,7 @@
 mod around;
 mod cloud;
 mod cloudstack;
+mod counted;
 mod extras;
 mod identities;
 mod life;
