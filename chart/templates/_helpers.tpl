@@ -58,3 +58,11 @@ annotations:
   helm.sh/hook: pre-delete
   helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
+
+{{/* Not empty when the definition in this file of the chart is installed: (list $ "files/crds/x.yaml"). */}}
+{{- define "berth.installs" -}}
+{{- $crds := (first .).Values.crds }}
+{{- $aws := hasPrefix "files/crds/awsmachine" (last .) }}
+{{- $metal3 := hasPrefix "files/crds/metal3" (last .) }}
+{{- if and $crds.install (or $crds.awsMachines (not $aws)) (or $crds.metal3 (not $metal3)) }}yes{{ end -}}
+{{- end }}

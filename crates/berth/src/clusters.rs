@@ -125,23 +125,36 @@ pub fn check(options: &RunOptions) -> Result<(), Usage> {
     Ok(())
 }
 
+/// Whether this process may look where everything is that a cluster is made of: rights there are given for that namespace
+/// alone, so a process that follows others would be refused for ever.
+fn reaches(manager: &Manager, options: &RunOptions) -> bool {
+    manager.scope().holds(Some(&options.clusters.system_namespace))
+}
+
 /// Adds the room's defaults and checks. While the room does not run, the kinds are left to who keeps them.
 pub fn admit(admission: Admission, options: &RunOptions, manager: Option<&Manager>) -> anyhow::Result<Admission> {
-    let world = manager.map(World::follow).transpose()?;
     let config = options.clusters.config();
+    let manager = manager.filter(|manager| reaches(manager, options));
+    let world = manager.map(|manager| World::follow(manager, config.system_namespace())).transpose()?;
     Ok(::clusters::admit::register(admission, move || world.as_ref().map(|world| terms(&config, world))))
 }
 
-/// Adds the room.
+/// Adds the room; without its clusters where their namespace is not among those that are followed. Claims on virtual
+/// machines need nothing there.
 pub fn mount(manager: &Manager, options: &RunOptions) -> anyhow::Result<Vec<Listener>> {
     let own = &options.clusters;
-    let agent = concat!("berth/", env!("CARGO_PKG_VERSION"));
-    let ways = Ways {
-        clouds: crate::cloud::acs(manager, options),
-        doors: Box::new(Kubeconfigs { agent: agent.to_owned() }),
-        probe: std::sync::Arc::new(Connect::default()),
-    };
-    ::clusters::mount(manager, own.config(), ways)?;
+    if reaches(manager, options) {
+        let agent = concat!("berth/", env!("CARGO_PKG_VERSION"));
+        let ways = Ways {
+            clouds: crate::cloud::acs(manager, options),
+            doors: Box::new(Kubeconfigs { agent: agent.to_owned() }),
+            probe: std::sync::Arc::new(Connect::default()),
+        };
+        ::clusters::mount(manager, own.config(), ways)?;
+    } else {
+        let needed = own.system_namespace.as_str();
+        tracing::warn!(namespace = needed, "clusters on CloudStack are left alone: --namespace does not name it");
+    }
     ::clusters::vm::mount(manager, crate::cloud::acs(manager, options))?;
     claim_kind::heartbeat::mount(manager, ::clusters::vm::profile(), || true)?;
     Ok(Vec::new())
@@ -153,7 +166,8 @@ fn template_check(text: &str) -> Result<TemplateCheck, String> {
     found.ok_or_else(|| format!("`{text}` is none of {}", all.map(|(word, _)| word).join(", ")))
 }
 
-fn allowed(text: &str) -> Result<Allowed, String> {
+/// Reads `--cloudstack-endpoint-allow`.
+pub fn allowed(text: &str) -> Result<Allowed, String> {
     text.parse()
 }
 
@@ -202,6 +216,37 @@ mod tests {
             Settings { kube_vip: false, core_registry: "registry.example".into(), system_namespace: "clouds".into() };
         assert_eq!(found.settings, settings);
         assert_eq!((found.datacenter_resync.as_secs(), found.cluster_resync.as_secs()), (120, 180));
+    }
+
+    /// The gates of a process with these flags once the room and its checks are added.
+    fn gates(args: &[&str]) -> Vec<String> {
+        use kit::feed::Scope;
+        let options = read(args);
+        let client = sim::server::Server::new(1).client("berth").kube();
+        let scope =
+            if options.namespace.is_empty() { Scope::All } else { Scope::Namespaces(options.namespace.clone()) };
+        let settings = kit::manager::Options { scope, ..kit::manager::Options::default() };
+        let (clock, metrics) = (kit::clock::Clock::system(), kit::telemetry::Metrics::new());
+        let manager = Manager::new(client, clock, kit::gates::Gates::new(), metrics, settings);
+        drop(admit(Admission::new(), &options, Some(&manager)).unwrap());
+        assert!(mount(&manager, &options).unwrap().is_empty());
+        manager.gates().report().gates.into_iter().map(|gate| gate.name.to_string()).collect()
+    }
+
+    #[tokio::test]
+    async fn without_their_namespace_clusters_are_left_alone_and_claims_are_served() {
+        let has = |gates: &[String], plural: &str| gates.iter().any(|gate| gate.contains(plural));
+        for args in
+            [&[][..], &["--namespace=team-a", "--namespace=eksa-system"], &["--namespace=c", "--system-namespace=c"]]
+        {
+            let all = gates(args);
+            assert!(has(&all, "kubeadmcontrolplanes") && has(&all, "hostclaims"), "{args:?}: {all:?}");
+        }
+        let some = gates(&["--namespace=team-a"]);
+        assert!(
+            !has(&some, "kubeadmcontrolplanes") && !has(&some, "cloudstack") && has(&some, "hostclaims"),
+            "{some:?}"
+        );
     }
 
     #[test]

@@ -40,11 +40,11 @@ pub fn iam(options: &IamOptions) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout().lock(), "{policy:#}")?)
 }
 
-/// The rules Berth needs: over the whole cluster, and in its own namespace.
+/// The rules Berth needs: over the whole cluster, in its own namespace, and in that of generated clusters.
 pub fn rbac(options: &GenerateOptions) -> anyhow::Result<()> {
     let rights = rooms::rights();
     let mut files = BTreeMap::new();
-    for (name, reach) in [("cluster", Reach::Cluster), ("namespace", Reach::OwnNamespace)] {
+    for (name, reach) in [("cluster", Reach::Cluster), ("namespace", Reach::OwnNamespace), ("system", Reach::System)] {
         files.insert(format!("files/rbac/{name}-rules.yaml"), yaml(&rules(rights.iter().copied(), reach))?);
     }
     deliver(options, &files)

@@ -111,6 +111,13 @@ pub fn rights() -> Vec<&'static Right> {
     kit::rights::KIT.iter().chain(kit::rights::SELF_SIGNED).chain(rooms).collect()
 }
 
+/// The rights of the rooms that run by these options, and of the kit itself.
+pub fn rights_of(options: &RunOptions) -> Vec<&'static Right> {
+    let rooms = BUILT.iter().filter(|room| runs(options, room.name));
+    let rights = rooms.flat_map(|room| room.rights).copied().flatten();
+    kit::rights::KIT.iter().chain(kit::rights::SELF_SIGNED).chain(rights).collect()
+}
+
 /// Every admission webhook of every room of this build.
 pub fn webhooks() -> impl Iterator<Item = &'static Webhook> {
     BUILT.iter().flat_map(|room| room.webhooks.iter().copied().flatten())
@@ -153,6 +160,15 @@ mod tests {
                 assert!(read, "{} makes {resource} and may not read one", room.name);
             }
         }
+    }
+
+    #[test]
+    fn a_room_that_does_not_run_asks_for_nothing() {
+        let of = |args: &[&str]| rights_of(&crate::cli::tests::run_options(args));
+        assert_eq!(of(&[]).len(), rights().len());
+        let system = |right: &&&Right| right.reach == kit::rights::Reach::System;
+        assert!(of(&["--controllers=clusters"]).iter().any(|right| system(&right)));
+        assert!(!of(&["--controllers=vip,claims"]).iter().any(|right| system(&right)));
     }
 
     #[test]

@@ -255,6 +255,7 @@ impl<C: Clouds> Keeper<C> {
             self.bodies.doubt(&s.key, &(target.kind.kind.clone(), target.key.name().to_owned()));
             match self.generator.delete(target, None).await {
                 Ok(()) => {
+                    self.memories.deleted(&s.key, &target.uid);
                     tracing::info!(object = %target, cluster = %s.key, "deleted");
                     if let Some(reason) = reason.filter(|_| target.kind.kind == "MachineDeployment") {
                         let message = format!("MachineDeployment {} was deleted", target.key.name());
@@ -279,6 +280,9 @@ impl<C: Clouds> Keeper<C> {
     ) -> Result<Flow, Error> {
         let client = self.clients.last(&s.key).ok_or(Error::Behind)?;
         inside::apply(&client, Self::NAME, &objects.0).await.map_err(|error| outside(&error))?;
+        if reason == Some(Reason::CNIInstalled) {
+            self.memories.installs(&s.key);
+        }
         if let Some(reason) = reason {
             self.tell(s, false, reason, message).await;
         }

@@ -22,6 +22,8 @@ pub struct Shelf<'s> {
     pub management: Option<&'s Cluster>,
     /// The releases.
     pub releases: &'s [EKSARelease],
+    /// The namespace that releases are in: one of the same name that somebody has elsewhere is none.
+    pub system: &'s str,
     /// The bundles.
     pub bundles: &'s [Bundles],
 }
@@ -66,7 +68,10 @@ fn newer_than_manager(cluster: &Cluster, shelf: &Shelf<'_>) -> Result<(), NotFou
 
 fn released<'s>(version: &str, shelf: &Shelf<'s>) -> Result<&'s Bundles, NotFound> {
     let name = release_object(version);
-    let release = shelf.releases.iter().find(|release| release.metadata.name.as_deref() == Some(name.as_str()));
+    let release = shelf.releases.iter().find(|release| {
+        let meta = &release.metadata;
+        meta.namespace.as_deref() == Some(shelf.system) && meta.name.as_deref() == Some(name.as_str())
+    });
     match release {
         Some(release) => named(&release.spec.bundles_ref, shelf),
         None => {
@@ -109,7 +114,12 @@ mod tests {
         let bundles = [bundles];
         let release: EKSAReleaseSpec =
             serde_json::from_value(json!({"version": "v0.22.1", "bundlesRef": reference("bundles-7")})).unwrap();
-        let releases = [EKSARelease::new("eksa-v0-22-1", release)];
+        let in_namespace = |name: &str, namespace: &str| {
+            let mut found = EKSARelease::new(name, release.clone());
+            found.metadata.namespace = Some(namespace.to_owned());
+            found
+        };
+        let releases = [in_namespace("eksa-v0-23-0", "team-a"), in_namespace("eksa-v0-22-1", "eksa-system")];
         let manager = |spec: Value| Some(cluster(spec));
         type Found<'f> = Result<&'f str, (Reason, &'f str)>;
         let rows: Vec<(Value, Option<Cluster>, Found<'_>)> = vec![
@@ -142,7 +152,8 @@ mod tests {
             ),
         ];
         for (spec, management, wanted) in rows {
-            let shelf = Shelf { management: management.as_ref(), releases: &releases, bundles: &bundles };
+            let (management, system) = (management.as_ref(), "eksa-system");
+            let shelf = Shelf { management, releases: &releases, system, bundles: &bundles };
             let found = find(&cluster(spec.clone()), &shelf);
             let found = found.map(|bundles| bundles.metadata.name.as_deref().unwrap());
             let wanted = wanted.map_err(|(reason, message)| NotFound { reason, message: message.to_owned() });

@@ -49,55 +49,56 @@ fn agent_ready(agent: &Value) -> bool {
         && number(agent, "/status/updatedNumberScheduled") >= wanted
 }
 
-/// Looks at the plugin. `check` holds the objects of the check before an upgrade, `known` every image of any bundle.
+/// Looks at the plugin. `check` holds the objects of the check before an upgrade, nothing where it cannot be there; `known`
+/// every image of any bundle.
 ///
 /// # Errors
 /// When the cluster does not say.
-pub async fn look(client: &Client, check: &[Value], known: &[String]) -> Result<Sight, kube::Error> {
-    let (agent, operator, settings) = futures::future::try_join3(
-        fetch(client, "apps/v1", "DaemonSet", AGENT),
-        fetch(client, "apps/v1", "Deployment", OPERATOR),
-        fetch(client, "v1", "ConfigMap", SETTINGS),
-    )
-    .await?;
-    let mut passed = true;
-    let (mut found, mut asked) = (0, 0);
-    for object in check {
-        let (kind, name) = (word(object, "/kind"), word(object, "/metadata/name"));
-        if kind != "DaemonSet" && kind != "Deployment" {
-            continue;
-        }
-        asked += 1;
-        match fetch(client, "apps/v1", kind, name).await? {
-            None => passed = false,
-            Some(there) => {
-                found += 1;
-                let ready =
-                    number(&there, if kind == "DaemonSet" { "/status/numberReady" } else { "/status/readyReplicas" });
-                let wanted = match (kind, &agent) {
-                    ("DaemonSet", Some(agent)) => number(agent, "/status/numberReady"),
-                    ("DaemonSet", None) => 0,
-                    _ => number(&there, "/spec/replicas").max(1),
-                };
-                passed &= ready >= wanted;
-            }
-        }
-    }
+pub async fn look(client: &Client, check: Option<&[Value]>, known: &[String]) -> Result<Sight, kube::Error> {
     let ours = |agent: &Value| {
         let labelled = agent.pointer("/metadata/labels").and_then(|labels| labels.get(MANAGED_LABEL));
         labelled.and_then(Value::as_str) == Some(ON)
             || manifest::images(agent).iter().any(|image| known.contains(image))
     };
-    let seen = agent.filter(ours).zip(operator).map(|(agent, operator)| Seen {
+    // Where the plugin is not, or is another one, nothing hangs on the rest.
+    let Some(agent) = fetch(client, "apps/v1", "DaemonSet", AGENT).await?.filter(ours) else {
+        return Ok(Sight::default());
+    };
+    let workloads: Vec<&Value> = check
+        .into_iter()
+        .flatten()
+        .filter(|object| ["DaemonSet", "Deployment"].contains(&word(object, "/kind")))
+        .collect();
+    let checks = workloads.iter().map(|object| {
+        let (kind, name) = (word(object, "/kind"), word(object, "/metadata/name"));
+        fetch(client, "apps/v1", kind, name)
+    });
+    let (operator, settings, checks) = futures::future::try_join3(
+        fetch(client, "apps/v1", "Deployment", OPERATOR),
+        fetch(client, "v1", "ConfigMap", SETTINGS),
+        futures::future::try_join_all(checks),
+    )
+    .await?;
+    let found =
+        workloads.iter().zip(&checks).filter_map(|(object, there)| Some((word(object, "/kind"), there.as_ref()?)));
+    let found: Vec<(&str, &Value)> = found.collect();
+    let passed = found.iter().all(|(kind, there)| {
+        let (ready, wanted) = match *kind {
+            "DaemonSet" => (number(there, "/status/numberReady"), number(&agent, "/status/numberReady")),
+            _ => (number(there, "/status/readyReplicas"), number(there, "/spec/replicas").max(1)),
+        };
+        ready >= wanted
+    });
+    let seen = operator.map(|operator| Seen {
         images: manifest::images(&agent).into_iter().collect(),
         operator: manifest::images(&operator).into_iter().next().unwrap_or_default(),
         ready: agent_ready(&agent),
         // A bundle without a check has nothing to wait for; one that is there by half is applied again.
-        preflight: (found == asked).then_some(passed),
+        preflight: (check.is_some() && found.len() == workloads.len()).then_some(passed),
         settings: settings.as_ref().map(manifest::settings).unwrap_or_default(),
     });
     let applied = settings.as_ref().map(|map| manifest::applied(map, FIELD_MANAGER)).unwrap_or_default();
-    Ok(Sight { seen, check: found > 0, applied })
+    Ok(Sight { seen, check: !found.is_empty(), applied })
 }
 
 fn target(object: &Value) -> Target {

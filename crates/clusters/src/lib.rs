@@ -72,7 +72,7 @@ use api::names::clusters::FIELD_MANAGER;
 use kit::doors::{Clients, Doors};
 use kit::events::Events;
 use kit::manager::{self, Manager};
-use kit::room::{Driver, Room};
+use kit::room::{Driver, Roll, Room};
 use kit::teller::Teller;
 use kit::write::Writer;
 use tokio::sync::mpsc;
@@ -107,7 +107,7 @@ pub type Drivers<C> = (Arc<Driver<Keeper<C>>>, Arc<Driver<Surveyor<C>>>);
 /// # Errors
 /// When a kind cannot be followed.
 pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Result<Drivers<C>, manager::Error> {
-    let (world, config) = (World::follow(manager)?, Arc::new(config));
+    let (world, config) = (World::follow(manager, config.system_namespace())?, Arc::new(config));
     let (client, clock) = (manager.client().clone(), manager.clock().clone());
     let metrics = ClustersMetrics::register(manager.metrics(), &world);
     let shelf = Shelf::new(ways.clouds, clock.clone());
@@ -147,6 +147,9 @@ pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Res
         versions: Mutex::default(),
     };
     let surveyor = Driver::new(manager, surveyor);
+    Roll::open(manager, Keeper::<C>::NAME, "Cluster").follow(&world.clusters, |_, cluster| cluster.stand());
+    let roll = Roll::open(manager, name, "CloudStackDatacenterConfig");
+    roll.follow(&world.datacenters, |_, datacenter| Some(datacenter.stand()));
     wake::clusters(&world, &config, keeper.work());
     wake::datacenters(&world, &config, surveyor.work());
     manifests::follow(manager, &world, &config, &manifests, keeper.work());

@@ -81,11 +81,11 @@ impl Manifests {
     }
 }
 
-/// The ConfigMap that a bundle names for its plugin.
+/// The ConfigMap that a bundle names for its plugin. Whoever writes bundles has nothing read for it anywhere else.
 pub(crate) fn named(cilium: &CiliumBundle, system: &str) -> Option<ObjectKey> {
     let map = cilium.manifest_config_map_ref.as_ref().filter(|map| !map.name.is_empty())?;
-    let namespace = if map.namespace.is_empty() { system } else { &map.namespace };
-    Some(ObjectKey::namespaced(namespace, map.name.as_str()))
+    let there = map.namespace.is_empty() || map.namespace == system;
+    there.then(|| ObjectKey::namespaced(system, map.name.as_str()))
 }
 
 /// The ConfigMap of the plugin that a bundle has for a version of Kubernetes.
@@ -165,14 +165,14 @@ mod tests {
     fn a_manifest_is_found_by_its_bundle_and_version() {
         let entry = |version: &str, map: serde_json::Value| json!({"kubeVersion": version, "cilium": {"version": "v1", "manifestConfigMapRef": map}});
         let spec = json!({"number": 1, "versionsBundles": [
-            entry("1.30", json!({"name": "a"})), entry("1.31", json!({"name": "b", "namespace": "n"})), entry("1.32", json!({})),
-            {"kubeVersion": "1.33"},
+            entry("1.30", json!({"name": "a"})), entry("1.31", json!({"name": "b", "namespace": "eksa-system"})),
+            entry("1.32", json!({})), {"kubeVersion": "1.33"}, entry("1.34", json!({"name": "c", "namespace": "n"})),
         ]});
         let bundles = Bundles { metadata: Default::default(), spec: serde_json::from_value(spec).unwrap() };
         let found = |version: &str| of(&bundles, version, "eksa-system").map(|key| key.to_string());
         assert_eq!(found("1.30").as_deref(), Some("eksa-system/a"));
-        assert_eq!(found("1.31").as_deref(), Some("n/b"));
-        assert_eq!([found("1.32"), found("1.33"), found("1.34")], [None, None, None]);
+        assert_eq!(found("1.31").as_deref(), Some("eksa-system/b"));
+        assert_eq!([found("1.32"), found("1.33"), found("1.34"), found("1.35")], [None, None, None, None]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! What is remembered of a cluster between passes; nothing depends on it but how often something is looked at or said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ use crate::snapshot::Checks;
 
 /// Sentences that are remembered of one cluster.
 const TOLD: usize = 64;
+/// Objects of one cluster of which it is remembered that they were deleted.
+const DELETED: usize = 64;
 /// An endpoint that was found free is believed to be for this long, and so are machine configurations that can be used: the
 /// few passes until the cluster is made.
 const FOUND: Duration = Duration::from_secs(30);
@@ -52,9 +54,11 @@ struct Memory {
     wrote: Option<(Version, Instant)>,
     verified: Option<(String, Instant)>,
     told: Vec<String>,
+    deleted: BTreeSet<Box<str>>,
     trial: Option<(Tried, Option<Ground>, Instant)>,
     passed: Option<(String, Checks, Instant)>,
     plugin: Option<(String, String, Instant)>,
+    installed: bool,
     stands: Option<(Phase, Instant)>,
 }
 
@@ -96,6 +100,23 @@ impl Memories {
         let all = self.lock();
         let wrote = all.get(key).and_then(|memory| memory.wrote.as_ref());
         wrote.is_some_and(|(wrote, _)| wrote.uid == seen.uid && !seen.covers(wrote))
+    }
+
+    /// The server took the deletion of an object, which nobody can take back, or had it no longer.
+    pub fn deleted(&self, key: &ObjectKey, uid: &str) {
+        let mut all = self.lock();
+        let deleted = &mut all.entry(key.clone()).or_default().deleted;
+        // Forgotten, they are deleted once more, which harms nobody.
+        if deleted.len() >= DELETED {
+            deleted.clear();
+        }
+        deleted.insert(uid.into());
+    }
+
+    /// Whether an object was deleted before, whatever an index shows.
+    #[must_use]
+    pub fn is_deleted(&self, key: &ObjectKey, uid: &str) -> bool {
+        self.lock().get(key).is_some_and(|memory| memory.deleted.contains(uid))
     }
 
     /// Generated objects were found as they should be.
@@ -156,6 +177,17 @@ impl Memories {
         let all = self.lock();
         let (by, version, at) = all.get(key)?.plugin.as_ref()?;
         (by == inputs && now.saturating_duration_since(*at) < PLUGIN).then(|| version.clone())
+    }
+
+    /// The network plugin of a cluster was installed where there was none.
+    pub fn installs(&self, key: &ObjectKey) {
+        self.lock().entry(key.clone()).or_default().installed = true;
+    }
+
+    /// Whether that was done since it was last asked.
+    #[must_use]
+    pub fn take_installed(&self, key: &ObjectKey) -> bool {
+        self.lock().get_mut(key).is_some_and(|memory| std::mem::take(&mut memory.installed))
     }
 
     /// A pass ended in this phase, or in none; says which other phase the cluster stood in until now, and for how long.
@@ -245,6 +277,9 @@ mod tests {
         memories.has_plugin(&key, "a".to_owned(), "v1".to_owned(), now);
         assert_eq!(memories.plugin(&key, "a", after(9)).as_deref(), Some("v1"));
         assert_eq!([memories.plugin(&key, "b", now), memories.plugin(&key, "a", after(10))], [None, None]);
+        assert!(!memories.take_installed(&key));
+        memories.installs(&key);
+        assert!(memories.take_installed(&key) && !memories.take_installed(&key), "one look goes by it");
         let version = |number: &str| Version { uid: "u".into(), resource_version: number.into() };
         memories.wrote(&key, &version("7"), now);
         assert!(memories.wrote_lately(&key, &version("7"), after(4)) && !memories.is_newer(&key, &version("7")));

@@ -88,16 +88,20 @@ impl Clients {
         stored: &str,
         kubeconfig: &str,
     ) -> Result<Client, String> {
-        {
-            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, client)) = open.get(cluster).filter(|(at, _)| at == version) {
-                return Ok(client.clone());
-            }
+        if let Some(client) = self.at(cluster, version) {
+            return Ok(client);
         }
         let client = self.doors.open(stored, kubeconfig).await?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(cluster.clone(), (version.to_owned(), client.clone()));
         Ok(client)
+    }
+
+    /// The client of a cluster, if it was made of just this version of its kubeconfig.
+    #[must_use]
+    pub fn at(&self, cluster: &ObjectKey, version: &str) -> Option<Client> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.get(cluster).filter(|(at, _)| at == version).map(|(_, client)| client.clone())
     }
 
     /// The client that was given out last.

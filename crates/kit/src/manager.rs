@@ -240,16 +240,32 @@ impl Manager {
     /// # Errors
     /// When the kind is already followed by a view that asks for something else, or its watch has begun without this projection.
     pub fn feed<P: Project>(&self) -> Result<Feed<P>, Error> {
+        self.feed_at(None)
+    }
+
+    /// The same for a room that looks at one namespace: unless others ask for the kind everywhere, no other namespace is
+    /// followed for it, and no right is needed there. If they do, the feed shows objects of other namespaces too.
+    ///
+    /// # Errors
+    /// As [`Manager::feed`].
+    pub fn feed_in<P: Project>(&self, namespace: &str) -> Result<Feed<P>, Error> {
+        self.feed_at(Some(namespace))
+    }
+
+    fn feed_at<P: Project>(&self, place: Option<&str>) -> Result<Feed<P>, Error> {
         let kind = Kind::of::<P::Source>();
         let mut all = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
         let name = watch_name::<P::Source>();
         let followed = all.entry(name.clone()).or_insert_with(|| self.watch(&name, Question::of::<P::Source>()));
         let projection = TypeId::of::<P>();
-        if let Some(feed) = followed.feeds.get(&projection).and_then(|feed| feed.downcast_ref::<Feed<P>>()) {
-            return Ok(feed.clone());
-        }
         if !followed.watch.answers::<P::Source>() {
             return Err(Error::KindTaken(kind));
+        }
+        if !followed.watch.want(place) {
+            return Err(Error::TooLate(kind));
+        }
+        if let Some(feed) = followed.feeds.get(&projection).and_then(|feed| feed.downcast_ref::<Feed<P>>()) {
+            return Ok(feed.clone());
         }
         let feed = followed.watch.feed::<P>().ok_or(Error::TooLate(kind))?;
         followed.feeds.insert(projection, Box::new(feed.clone()));

@@ -26,6 +26,8 @@ pub struct Right {
 pub enum Reach {
     /// Every namespace and cluster-scoped objects.
     Cluster,
+    /// The namespace of a system that Berth takes part in, whose name the operator chooses: `--system-namespace`.
+    System,
     /// The namespace Berth runs in.
     OwnNamespace,
 }
@@ -182,5 +184,9 @@ mod tests {
         assert!(definitions[1].resource_names.is_some() && definitions[1].verbs == ["patch"]);
         assert!(all.iter().all(|r| !r.resources.iter().flatten().any(|r| r == "secrets")));
         assert_eq!(rules(KIT, Reach::OwnNamespace).len(), 2);
+        assert_eq!(rules(KIT.iter().chain(SELF_SIGNED), Reach::System), []);
+        let there = Right { reach: Reach::System, ..KIT[2] };
+        assert_eq!(rules([&there], Reach::System).len(), 1);
+        assert_eq!((rules([&there], Reach::Cluster), rules([&there], Reach::OwnNamespace)), (vec![], vec![]));
     }
 }

@@ -22,7 +22,7 @@ mod install;
 mod managers;
 mod process;
 
-pub use account::account;
+pub use account::{account, grant};
 pub use audit::{Request, unused};
 pub use find::Server;
 pub use install::{apply, aws_network_definitions, install_crds, objects, open_definition, webhooks_by_url};

@@ -42,7 +42,7 @@ pub struct Found {
 /// Every kind, in a stable order. Secrets are in no list: they are never read.
 pub fn wanted() -> BTreeSet<Wanted> {
     let own = crate::definitions::all().into_iter().map(|crd| (crd.spec.group, crd.spec.names.plural));
-    let read = rooms::rights().into_iter().filter(|right| right.reach == Reach::Cluster).flat_map(|right| {
+    let read = rooms::rights().into_iter().filter(|right| right.reach != Reach::OwnNamespace).flat_map(|right| {
         let reads = right.verbs.iter().any(|verb| ["get", "list", "watch"].contains(verb));
         let resources = right.resources.iter().filter(move |_| reads);
         resources.map(move |resource| (right.group.to_owned(), (*resource).to_owned()))

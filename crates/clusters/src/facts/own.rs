@@ -4,8 +4,12 @@ use api::key::ObjectKey;
 use api::names::clusters::{CILIUM_INSTALLED_ANNOTATION, FINALIZER, ON};
 use api::own::anywhere as own;
 use api::raw;
+use api::reasons::clusters::VALID;
+use api::reasons::{PAUSED, READY};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::feed::Project;
+use kit::room::Stand;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -106,6 +110,29 @@ impl ClusterFacts {
     #[must_use]
     pub fn created(&self) -> i64 {
         self.meta().creation_timestamp.as_ref().map(|time| time.0.as_second()).unwrap_or_default()
+    }
+
+    /// How it stands for those who count; none where it manages itself, which Berth does not look after.
+    #[must_use]
+    pub fn stand(&self) -> Option<Stand> {
+        if self.is_self_managed() {
+            return None;
+        }
+        let ready = self.status.conditions.iter().find(|condition| condition.type_ == READY);
+        let because: &str = match ready {
+            _ if self.is_paused() => PAUSED,
+            _ if !self.status.failure_reason.is_empty() => &self.status.failure_reason,
+            Some(ready) => &ready.reason,
+            None => "",
+        };
+        let made = Timestamp::from_second(self.created()).unwrap_or_default();
+        Some(match (&self.meta().deletion_timestamp, ready) {
+            (Some(since), _) => Stand::deleting(because, since.0),
+            (None, Some(ready)) if ready.status == "True" => Stand::ready(),
+            (None, Some(ready)) => Stand::waiting(because, ready.last_transition_time.0),
+            (None, None) if because.is_empty() => Stand::unjudged(made),
+            (None, None) => Stand::waiting(because, made),
+        })
     }
 
     /// Its finalizers.
@@ -229,6 +256,15 @@ impl DatacenterFacts {
     #[must_use]
     pub fn status(&self) -> own::CloudStackDatacenterConfigStatus {
         self.object.status.clone().unwrap_or_default()
+    }
+
+    /// How it stands for those who count.
+    #[must_use]
+    pub fn stand(&self) -> Stand {
+        let metadata = &self.object.metadata;
+        let made = metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let deleted = metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        Stand::judged(&self.status().conditions, VALID, &[], made, deleted)
     }
 
     /// Whether nothing differs by which clusters decide, but perhaps its owners. Its conditions, what its zones were found to

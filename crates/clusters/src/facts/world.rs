@@ -70,11 +70,12 @@ pub struct World {
 }
 
 impl World {
-    /// Follows everything.
+    /// Follows everything: what is generated, and secrets, in the namespace of the system alone, unless others ask for a kind
+    /// everywhere. The kind `cloudstack-vm` of the same room does for secrets, because claims of every namespace name them.
     ///
     /// # Errors
     /// When a kind is followed by another view.
-    pub fn follow(manager: &Manager) -> Result<Self, Error> {
+    pub fn follow(manager: &Manager, system: &str) -> Result<Self, Error> {
         Ok(Self {
             clusters: manager.feed()?,
             datacenters: manager.feed()?,
@@ -83,15 +84,16 @@ impl World {
             iams: manager.feed()?,
             bundles: manager.feed()?,
             releases: manager.feed()?,
-            secrets: manager.feed()?,
+            secrets: manager.feed_in(system)?,
+            // Others may have an endpoint wherever they are.
             capi: manager.feed()?,
-            planes: manager.feed()?,
-            groups: manager.feed()?,
-            nodes: manager.feed()?,
-            checks: manager.feed()?,
-            provider: manager.feed()?,
-            templates: manager.feed()?,
-            configs: manager.feed()?,
+            planes: manager.feed_in(system)?,
+            groups: manager.feed_in(system)?,
+            nodes: manager.feed_in(system)?,
+            checks: manager.feed_in(system)?,
+            provider: manager.feed_in(system)?,
+            templates: manager.feed_in(system)?,
+            configs: manager.feed_in(system)?,
         })
     }
 

@@ -158,9 +158,8 @@ impl<C: Clouds> Keeper<C> {
 
     /// The bundle of a cluster: the one that was found before, for as long as its user chooses no other version.
     fn bundles(&self, s: &Snapshot, manager: Option<&ClusterFacts>) -> Result<Bundles, Failure> {
-        // A release of the same name that somebody has elsewhere is none.
-        let system = Some(self.config.system_namespace());
-        let releases = self.world.releases.all().into_iter().filter(|(key, _)| key.namespace() == system);
+        let system = self.config.system_namespace();
+        let releases = self.world.releases.all().into_iter().filter(|(key, _)| key.namespace() == Some(system));
         let releases: Vec<EKSARelease> = releases.map(|(_, release)| (*release).clone()).collect();
         let named = |reference: &BundlesRef, key: &ObjectKey| {
             key.namespace() == Some(reference.namespace.as_str()) && key.name() == reference.name
@@ -186,7 +185,7 @@ impl<C: Clouds> Keeper<C> {
             cluster.spec.bundles_ref = Some(pin);
         }
         let management = manager.map(|manager| &manager.object);
-        let shelf = Shelf { management, releases: &releases, bundles: &bundles };
+        let shelf = Shelf { management, releases: &releases, system, bundles: &bundles };
         let found = bundle::find(&cluster, &shelf).cloned();
         found.map_err(|error| Failure { reason: error.reason, message: error.message })
     }

@@ -298,6 +298,8 @@ impl<C: Clouds> Keeper<C> {
             }
         }
         orphans.extend(unwanted(&self.world.checks, &index, s, |name| is_wanted("MachineHealthCheck", name)));
+        // An index that has not heard of a deletion would have it done and told again and again.
+        orphans.retain(|target| !self.memories.is_deleted(&s.key, &target.uid));
         Ok((orphans, foreign))
     }
 
@@ -309,6 +311,7 @@ impl<C: Clouds> Keeper<C> {
         let is_kept = |name: &str| wanted.contains(name);
         let mut found = unwanted_since(&self.world.templates, &index, s, old, is_kept);
         found.extend(unwanted_since(&self.world.configs, &index, s, old, is_kept));
+        found.retain(|target| !self.memories.is_deleted(&s.key, &target.uid));
         if found.is_empty() {
             return Ok(found);
         }

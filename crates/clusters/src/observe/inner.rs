@@ -7,7 +7,7 @@ use api::key::ObjectKey;
 use api::own::anywhere::CiliumBundle;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kit::doors::Closed;
-use kube::Api;
+use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::acs::Clouds;
@@ -65,18 +65,21 @@ impl<C: Clouds> Keeper<C> {
             Ok(bundle) => bundle,
             Err(why) => return Ok(Inside::Unusable(why)),
         };
-        let namespace = self.config.system_namespace();
-        let entered = self.clients.enter(self.writer.client(), &s.key, namespace).await;
-        let entered = entered.map_err(read(|| format!("Secret {namespace}/{}-kubeconfig", s.key.name())))?;
-        let client = match entered {
+        let client = match self.entered(s).await? {
             Ok(client) => client,
             Err(Closed::NoKubeconfig) => return Ok(Inside::NoKubeconfig),
             Err(Closed::Unusable(why)) => return Ok(Inside::Unreachable(why)),
         };
         let known = self.known_images();
-        let mut sight = match inside::look(&client, &bundle.check, &known).await {
+        // The check comes with an upgrade: beside a plugin that was installed just now there is none.
+        let check = (!self.memories.take_installed(&s.key)).then_some(bundle.check.as_slice());
+        let mut sight = match inside::look(&client, check, &known).await {
             Ok(sight) => sight,
-            Err(error) => return Ok(Inside::Unreachable(kit::class::chain(&error))),
+            Err(error) => {
+                // Its kubeconfig may be another one by now.
+                self.clients.forget(&s.key);
+                return Ok(Inside::Unreachable(kit::class::chain(&error)));
+            }
         };
         if let Some(seen) = &mut sight.seen {
             // Settings that nobody chose here are not ours to judge; one that was and is taken back is.
@@ -97,6 +100,17 @@ impl<C: Clouds> Keeper<C> {
             objects: Objects(Arc::clone(objects)),
             check: Objects(Arc::clone(&bundle.check)),
         })))
+    }
+
+    /// The way into the cluster. A kubeconfig that the index shows just as it was read is not read again.
+    async fn entered(&self, s: &Snapshot) -> Result<Result<Client, Closed>, Error> {
+        let (namespace, name) = (self.config.system_namespace(), format!("{}-kubeconfig", s.key.name()));
+        let shown = self.world.secret_version(namespace, &name);
+        if let Some(client) = shown.and_then(|version| self.clients.at(&s.key, &version)) {
+            return Ok(Ok(client));
+        }
+        let entered = self.clients.enter(self.writer.client(), &s.key, namespace).await;
+        entered.map_err(read(|| format!("Secret {namespace}/{name}")))
     }
 
     /// Every image of the plugin that any bundle knows.
@@ -120,7 +134,8 @@ impl<C: Clouds> Keeper<C> {
             return Ok(Err(told));
         };
         let Some(map) = manifests::named(cilium, self.config.system_namespace()) else {
-            return Ok(Err("the bundle names no manifest of Cilium".to_owned()));
+            let told = format!("the bundle names no manifest of Cilium in {}", self.config.system_namespace());
+            return Ok(Err(told));
         };
         let Some(data) = self.text(&map).await? else {
             return Ok(Err(format!("ConfigMap {map} not found")));

@@ -104,9 +104,15 @@ impl<C: Clouds> Keeper<C> {
                 }
                 Err(Need::Generated) => self.look_at_generated(&mut s).await?,
                 Err(Need::Inside) => {
-                    let late = || Inside::Unreachable("it takes too long to answer".to_owned());
                     let seen = tokio::time::timeout(CLUSTER, self.look_inside(&s)).await;
-                    s.inside = Some(seen.unwrap_or_else(|_| Ok(late()))?);
+                    s.inside = Some(match seen {
+                        Ok(seen) => seen?,
+                        Err(_) => {
+                            // As after a look that failed: its kubeconfig may be another one by now.
+                            self.clients.forget(key);
+                            Inside::Unreachable("it takes too long to answer".to_owned())
+                        }
+                    });
                 }
                 Err(Need::Leftovers) => s.leftovers = Some(self.look_for_leftovers(&s).await?),
             }

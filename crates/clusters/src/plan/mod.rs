@@ -75,7 +75,7 @@ fn one(cluster: &Cluster, new: &Documents, old: Option<&Documents>, terms: &Term
         Ok(_) => {}
         Err(message) => plan.fault("Cluster", key.1, message),
     }
-    plan.bundles = found(cluster, new).ok().map(|bundles| documents::name(&bundles.metadata).to_owned());
+    plan.bundles = found(cluster, new, settings).ok().map(|bundles| documents::name(&bundles.metadata).to_owned());
     plan
 }
 
@@ -152,10 +152,11 @@ fn machine_names(cluster: &Cluster) -> Vec<String> {
     names
 }
 
-fn found<'d>(cluster: &Cluster, all: &'d Documents) -> Result<&'d Bundles, String> {
+fn found<'d>(cluster: &Cluster, all: &'d Documents, settings: &'d Settings) -> Result<&'d Bundles, String> {
     let manager = cluster.spec.management_cluster.clone().unwrap_or_default().name;
     let management = all.manager(documents::namespace(&cluster.metadata), &manager);
-    let shelf = Shelf { management, releases: &all.releases, bundles: &all.bundles };
+    let shelf =
+        Shelf { management, releases: &all.releases, system: &settings.system_namespace, bundles: &all.bundles };
     let found = bundle::find(cluster, &shelf).map_err(|error| error.to_string());
     // In files the one bundle that is there is meant, when nothing says otherwise; a server holds everything.
     let silent = cluster.spec.eksa_version.is_empty() && cluster.spec.bundles_ref.is_none() && !all.is_served();
@@ -170,7 +171,7 @@ fn found<'d>(cluster: &Cluster, all: &'d Documents) -> Result<&'d Bundles, Strin
 /// # Errors
 /// When no bundle is found for it, or something it refers to is not in the files.
 pub fn rendered(cluster: &Cluster, all: &Documents, settings: &Settings, live: &Live) -> Result<Rendered, String> {
-    rendered_with(cluster, all, found(cluster, all)?, settings, live)
+    rendered_with(cluster, all, found(cluster, all, settings)?, settings, live)
 }
 
 /// Renders a cluster with the images of a bundle.

@@ -107,7 +107,7 @@ fn one(cluster: &Cluster, all: &Documents, server: &Server, terms: &Terms, setti
     if let Some(other) = there.anothers() {
         plan.fault(CLUSTER, &name, format!("name already used by {other}"));
     }
-    let bundles = match bundles(cluster, before, all) {
+    let bundles = match bundles(cluster, before, all, settings) {
         Ok(bundles) => bundles,
         Err(message) => {
             plan.fault(CLUSTER, &name, message);
@@ -138,13 +138,18 @@ fn one(cluster: &Cluster, all: &Documents, server: &Server, terms: &Terms, setti
 }
 
 /// The bundle that a cluster runs with, until its user chooses another version.
-fn bundles<'d>(cluster: &Cluster, before: Option<&Cluster>, all: &'d Documents) -> Result<&'d Bundles, String> {
+fn bundles<'d>(
+    cluster: &Cluster,
+    before: Option<&Cluster>,
+    all: &'d Documents,
+    settings: &'d Settings,
+) -> Result<&'d Bundles, String> {
     let chosen = |spec: &ClusterSpec| {
         (spec.kubernetes_version.clone(), spec.eksa_version.clone(), spec.bundles_ref.clone().unwrap_or_default())
     };
     let same = before.filter(|before| chosen(&before.spec) == chosen(&cluster.spec));
     let Some(pin) = same.and_then(|before| before.status.as_ref()?.resolved_bundles.clone()) else {
-        return found(cluster, all);
+        return found(cluster, all, settings);
     };
     let fits = |bundles: &&Bundles| {
         let meta = &bundles.metadata;

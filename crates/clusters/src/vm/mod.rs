@@ -38,7 +38,7 @@ use claim_kind::around::Around;
 use claim_kind::claim::{ClaimFacts, Served, Texts};
 use claim_kind::heartbeat::KindProfile;
 use kit::manager::{self, Manager};
-use kit::room::Driver;
+use kit::room::{Driver, Roll};
 
 use crate::acs::Clouds;
 
@@ -98,6 +98,8 @@ pub fn mount<C: Clouds>(manager: &Manager, clouds: C) -> Result<(), manager::Err
     let around = Around::<CloudStackVm>::follow(manager)?;
     let driver = Driver::new(manager, Vms::new(manager, around.clone(), clouds));
     around.wake(driver.work());
+    let roll = Roll::open(manager, KIND, "HostClaim");
+    roll.follow(around.claims(), |_, claim| claim.as_ref().map(|claim| claim.stand()));
     let (ready, keys) = (around.clone(), around);
     manager.drive(&driver, async move { ready.settled().await }, move |accepts| keys.claims().keys(accepts));
     Ok(())

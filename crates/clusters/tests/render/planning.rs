@@ -1,14 +1,13 @@
 use clusters::admit::Terms;
 use clusters::change::{Action, Effect};
-use clusters::plan::{Documents, ReadError, plan};
+use clusters::plan::{Documents, Plan, ReadError, plan};
 use clusters::render::Settings;
 
 use crate::support::documents;
 
-fn planned(new: &Documents, old: Option<&Documents>) -> clusters::plan::Plan {
-    let mut plans = plan(new, old, &Terms::default(), &Settings::default());
-    assert_eq!(plans.len(), 1);
-    plans.remove(0)
+fn planned(new: &Documents, old: Option<&Documents>) -> Plan {
+    let [plan] = plan(new, old, &Terms::default(), &Settings::default()).try_into().unwrap();
+    plan
 }
 
 #[test]
@@ -85,4 +84,18 @@ fn files_that_cannot_be_read_say_where() {
     assert!(error.contains("expected a string"), "{error}");
     documents.read("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n").unwrap();
     assert!(documents.clusters.is_empty());
+}
+
+/// As for the operator: a release of the same name that somebody has elsewhere is none.
+#[test]
+fn a_release_counts_in_the_namespace_of_the_system_alone() {
+    let mut files = documents("groups");
+    assert_eq!(planned(&files, None).bundles.as_deref(), Some("bundles-7"));
+    files.releases[0].metadata.namespace = Some("team-a".into());
+    let elsewhere = planned(&files, None);
+    let told: Vec<&str> = elsewhere.faults.iter().map(|fault| fault.message.as_str()).collect();
+    assert!(elsewhere.bundles.is_none() && told.contains(&"EKSARelease eksa-v0-22-1 not found"), "{told:?}");
+    let settings = Settings { system_namespace: "team-a".into(), ..Settings::default() };
+    let [plan] = plan(&files, None, &Terms::default(), &settings).try_into().unwrap();
+    assert_eq!(plan.bundles.as_deref(), Some("bundles-7"));
 }

@@ -119,6 +119,34 @@ async fn groups_come_and_go_with_all_that_is_theirs() {
     assert!(!generated(&server).iter().any(|name| name.contains("Template prod-more")), "{:?}", generated(&server));
 }
 
+/// What cannot be deleted keeps nothing else, and is tried until it can.
+#[tokio::test(start_paused = true)]
+async fn a_group_that_cannot_be_deleted_keeps_no_other() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let groups = |all: Value| {
+        change(&server, CLUSTERS, "prod", |object| object["spec"]["workerNodeGroupConfigurations"] = all);
+    };
+    groups(json!([group("md-0", 2, "m"), group("first", 1, "m"), group("second", 1, "m")]));
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let refused = server.inject(
+        sim::server::Rule::any().method("DELETE").path_contains("machinedeployments/prod-first").always(),
+        sim::server::Action::Status(500),
+    );
+    groups(json!([group("md-0", 2, "m")]));
+    let others = ["prod-first-worker-unhealthy", "prod-second-worker-unhealthy"];
+    let gone = server.wait_until(LIMIT, |server| {
+        server.get(GROUPS, SYSTEM, "prod-second").is_none()
+            && others.iter().all(|name| server.get(CHECKS, SYSTEM, name).is_none())
+    });
+    assert!(gone.await, "{:?}", generated(&server));
+    assert!(server.get(GROUPS, SYSTEM, "prod-first").is_some());
+    server.stop_fault(refused);
+    assert!(server.wait_until(LIMIT, |server| server.get(GROUPS, SYSTEM, "prod-first").is_none()).await);
+    ready(&server, "prod").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_offering_replaces_the_machines_of_its_roles_and_going_back_finds_the_first_template() {
     let (server, site) = world();

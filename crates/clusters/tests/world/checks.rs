@@ -220,6 +220,11 @@ async fn how_long_clusters_stand_in_a_phase_is_measured() {
         |end: &str, phase: &str| site.counted(&format!("berth_clusters_phase_duration_seconds_{end}"), phase);
     let endpoint = "validate-control-plane-ip";
     assert_eq!(measured("count", endpoint), 0.0, "it is not over yet");
+    let stands = |metric: &str, how: &str| site.counted(metric, &format!("room=\"clusters\",kind=\"Cluster\"{how}"));
+    let waits = ",state=\"waiting\",reason=\"UnavailableControlPlaneIP\"";
+    assert_eq!(stands("berth_room_objects", waits), 1.0, "{}", site.measured());
+    let oldest = stands("berth_room_oldest_wait_seconds", waits);
+    assert!((300.0..420.0).contains(&oldest), "{oldest}");
     site.ground.found.store(0, Ordering::SeqCst);
     ready(&server, "prod").await;
     pass(60).await;
@@ -230,6 +235,9 @@ async fn how_long_clusters_stand_in_a_phase_is_measured() {
     let all = measured("count", "");
     pass(6_000).await;
     assert_eq!(measured("count", ""), all, "a cluster that is carried out stands in no phase");
+    assert_eq!((stands("berth_room_objects", ",state=\"ready\""), stands("berth_room_objects", "")), (1.0, 1.0));
+    assert_eq!(stands("berth_room_ready_seconds_count", ""), 1.0);
+    assert!(stands("berth_room_ready_seconds_sum", "") >= lasted);
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,6 +317,28 @@ async fn a_hundred_equal_clusters_cost_the_calls_of_one() {
     };
     let (one, many) = (calls(1).await, calls(100).await);
     assert!(many * 10 <= one * 12, "one cluster costs {one} calls, a hundred {many}");
+}
+
+/// What stands costs CloudStack what its datacenters cost, however many clusters there are.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_ready_clusters_cost_twenty_calls_an_hour() {
+    const MANY: usize = 100;
+    let (server, site) = world();
+    server.put(datacenter(&site, "dc")).unwrap();
+    server.put(machine("m", "kube-1.31", "Medium Instance")).unwrap();
+    for number in 0..MANY {
+        let mut one = cluster(&format!("c{number}"));
+        one["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = json!(format!("172.16.1.{number}"));
+        server.put(one).unwrap();
+    }
+    let _process = site.start(&server, site.config());
+    let all = |server: &sim::server::Server| (0..MANY).all(|number| is_ready(server, &format!("c{number}")));
+    assert!(server.wait_until(LIMIT, all).await);
+    pass(60).await;
+    let before = site.acs.log().len();
+    pass(3_600).await;
+    let asked = site.acs.log().len() - before;
+    assert!(asked <= 20 && all(&server), "{asked} calls");
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,6 +46,7 @@ async fn a_cluster_becomes_ready_is_left_in_peace_and_goes() {
     ] {
         assert!(told.iter().any(|one| one == reason), "{reason}: {told:?}");
     }
+    assert_eq!(events(&server, "dc"), ["Validated"]);
 
     pass(60).await;
     let (effects, calls) = (server.effects() + site.inside.effects(), site.acs.log().len());
@@ -117,6 +118,7 @@ async fn a_paused_cluster_is_left_alone_and_goes_on_at_once() {
     });
     pass(300).await;
     assert_eq!(server.get(GROUPS, SYSTEM, "prod-md-0").unwrap()["spec"]["replicas"], 2);
+    assert_eq!(condition(&server, "prod", "WorkersReady").1, "ScalingUp", "how it stands is told all the same");
     server.delete(CLUSTERS, NS, "prod");
     pass(300).await;
     assert!(server.get(CAPI, SYSTEM, "prod").is_some(), "nothing is deleted of a paused cluster");

@@ -46,14 +46,20 @@ fn left_behind(server: &sim::server::Server) {
         .unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_cluster_of_another_controller_is_taken_over_without_replacing_a_machine() {
+/// A cluster that is ready, as another controller would have left it, and nobody who looks after it.
+async fn made_by_another() -> (sim::server::Server, Site) {
     let (server, site) = world();
     apply(&server, &site);
     let process = site.start(&server, site.config());
     ready(&server, "prod").await;
     drop(process);
     left_behind(&server);
+    (server, site)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_another_controller_is_taken_over_without_replacing_a_machine() {
+    let (server, site) = made_by_another().await;
     let plane = server.get(PLANES, SYSTEM, "prod").unwrap();
     let group = server.get(GROUPS, SYSTEM, "prod-md-0").unwrap();
     let _process = site.start(&server, site.config());
@@ -92,12 +98,7 @@ async fn a_cluster_of_another_controller_is_taken_over_without_replacing_a_machi
 /// Who took over clusters may have them rendered as it renders, without another reason.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_was_taken_over_is_rendered_anew_when_its_owner_says_so() {
-    let (server, site) = world();
-    apply(&server, &site);
-    let process = site.start(&server, site.config());
-    ready(&server, "prod").await;
-    drop(process);
-    left_behind(&server);
+    let (server, site) = made_by_another().await;
     let _process = site.start(&server, site.config());
     let revision =
         |server: &sim::server::Server| server.get(CLUSTERS, NS, "prod").unwrap()["status"]["renderRevision"].clone();

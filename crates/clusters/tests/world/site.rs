@@ -64,12 +64,14 @@ impl Carry for Wire {
 struct Door {
     inside: Server,
     gate: Option<Gate>,
+    opened: Arc<AtomicU64>,
 }
 
 impl Doors for Door {
     fn open<'d>(&'d self, _: &'d str, kubeconfig: &'d str) -> BoxFuture<'d, Result<kube::Client, String>> {
         async move {
             assert!(kubeconfig.contains("kind: Config"));
+            self.opened.fetch_add(1, Ordering::SeqCst);
             let handle = self.inside.client("inside");
             if let Some(gate) = &self.gate {
                 handle.attach(gate.clone());
@@ -113,6 +115,8 @@ pub struct Site {
     pub acs: acs::Handle,
     pub inside: Server,
     pub ground: Ground,
+    /// How often the inside was entered anew.
+    pub opened: Arc<AtomicU64>,
     gate: Option<Gate>,
     /// Of the process that was started last.
     metrics: Arc<Mutex<Metrics>>,
@@ -129,7 +133,7 @@ impl Site {
         ] {
             inside.register(kind);
         }
-        Self { acs, inside, ground: Ground::default(), gate, metrics: Arc::default() }
+        Self { acs, inside, ground: Ground::default(), opened: Arc::default(), gate, metrics: Arc::default() }
     }
 
     pub fn config(&self) -> Config {
@@ -144,7 +148,11 @@ impl Site {
         let allowed: Allowed = origin.parse().unwrap();
         Ways {
             clouds: Reach::new(options, &[allowed], clock, Meter::default()),
-            doors: Box::new(Door { inside: self.inside.clone(), gate: self.gate.clone() }),
+            doors: Box::new(Door {
+                inside: self.inside.clone(),
+                gate: self.gate.clone(),
+                opened: Arc::clone(&self.opened),
+            }),
             probe: Arc::new(self.ground.clone()),
         }
     }

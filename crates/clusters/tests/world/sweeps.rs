@@ -15,6 +15,9 @@ use crate::site::*;
 /// and deleted.
 struct Life;
 
+/// A cluster is made and upgraded by a minor version with its network plugin.
+struct Upgrading;
+
 /// A cluster is made and stays.
 struct Standing;
 
@@ -95,6 +98,21 @@ fn begin(world: &World<Site>) {
     apply(&world.server, &world.outside);
 }
 
+fn upgrade(server: &Server) {
+    change(server, MACHINES, "m", |object| {
+        object["spec"]["template"] = json!({"name": "kube-1.32"});
+    });
+    change(server, CLUSTERS, "prod", |object| {
+        object["spec"]["kubernetesVersion"] = json!("1.32");
+        object["spec"]["bundlesRef"] = reference(8);
+        object["spec"]["workerNodeGroupConfigurations"][0]["labels"] = json!({"tier": "front"});
+        object["spec"]["controlPlaneConfiguration"]["count"] = json!(1);
+        let groups = object["spec"]["workerNodeGroupConfigurations"].as_array_mut().unwrap();
+        groups.push(json!({"name": "more", "count": 1,
+            "machineGroupRef": {"kind": "CloudStackMachineConfig", "name": "m"}}));
+    });
+}
+
 macro_rules! common {
     () => {
         type Outside = Site;
@@ -138,20 +156,7 @@ impl Scenario for Life {
 
     async fn act(&self, world: &World<Site>, step: usize) -> bool {
         match step {
-            0 => {
-                change(&world.server, MACHINES, "m", |object| {
-                    object["spec"]["template"] = json!({"name": "kube-1.32"});
-                });
-                change(&world.server, CLUSTERS, "prod", |object| {
-                    object["spec"]["kubernetesVersion"] = json!("1.32");
-                    object["spec"]["bundlesRef"] = reference(8);
-                    object["spec"]["workerNodeGroupConfigurations"][0]["labels"] = json!({"tier": "front"});
-                    object["spec"]["controlPlaneConfiguration"]["count"] = json!(1);
-                    let groups = object["spec"]["workerNodeGroupConfigurations"].as_array_mut().unwrap();
-                    groups.push(json!({"name": "more", "count": 1,
-                        "machineGroupRef": {"kind": "CloudStackMachineConfig", "name": "m"}}));
-                });
-            }
+            0 => upgrade(&world.server),
             1 => change(&world.server, CLUSTERS, "prod", |object| {
                 object["spec"]["workerNodeGroupConfigurations"].as_array_mut().unwrap().truncate(1);
             }),
@@ -159,6 +164,25 @@ impl Scenario for Life {
             _ => return false,
         }
         true
+    }
+}
+
+impl Scenario for Upgrading {
+    common!();
+
+    fn name(&self) -> &str {
+        "a cluster that is upgraded"
+    }
+
+    fn settle(&self) -> Duration {
+        Duration::from_secs(75)
+    }
+
+    async fn act(&self, world: &World<Site>, step: usize) -> bool {
+        if step == 0 {
+            upgrade(&world.server);
+        }
+        step == 0
     }
 }
 
@@ -201,12 +225,28 @@ fn a_cluster_survives_old_news_at_every_effect() {
     sweep::stale_sweep(&Leaving).assert_passed();
 }
 
+/// With `BERTH_STALE=all` its whole life, which takes minutes.
+#[test]
+fn an_upgrade_survives_old_news_at_every_effect() {
+    if std::env::var_os("BERTH_STALE").is_some_and(|value| value == "all") {
+        sweep::stale_sweep(&Life).assert_passed();
+    } else {
+        sweep::stale_sweep(&Upgrading).assert_passed();
+    }
+}
+
 #[test]
 fn a_cluster_survives_the_loss_of_any_event() {
     sweep::missed_event_sweep(&Standing).assert_passed();
 }
 
 #[test]
+fn a_life_survives_the_loss_of_any_event() {
+    sweep::missed_event_sweep(&Life).assert_passed();
+}
+
+#[test]
 fn a_cluster_survives_random_schedules() {
     sweep::seeds(&Standing, 0..8).assert_passed();
+    sweep::seeds(&Life, 0..4).assert_passed();
 }

@@ -1,8 +1,10 @@
 //! What wakes a cluster, and what does not.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
+use sim::server::{Action, Entry, Rule};
 
 use crate::site::*;
 
@@ -115,4 +117,50 @@ async fn a_manifest_that_comes_late_is_used_at_once() {
         .wait_until(Duration::from_secs(3), |inside| inside.get("daemonsets.apps", "kube-system", "cilium").is_some());
     assert!(installed.await);
     ready(&server, "prod").await;
+}
+
+/// Nothing is read for whoever writes bundles but in the namespace of the system.
+#[tokio::test(start_paused = true)]
+async fn a_manifest_in_another_namespace_is_told_on_the_cluster_and_not_read() {
+    let (server, site) = world();
+    server.namespace("other");
+    let mut elsewhere = manifests("v1.16.5");
+    elsewhere["metadata"]["namespace"] = json!("other");
+    server.put(elsewhere).unwrap();
+    let mut named = bundles(7, "v1.16.5");
+    for entry in named["spec"]["versionsBundles"].as_array_mut().unwrap() {
+        entry["cilium"]["manifestConfigMapRef"]["namespace"] = json!("other");
+    }
+    server.put(named).unwrap();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    let said = ("False", "DefaultCNIUpgradeInProgress", "the bundle names no manifest of Cilium in eksa-system");
+    let told = server.wait_until(LIMIT, |server| {
+        let (state, reason, message) = condition(server, "prod", "DefaultCNIConfigured");
+        (state.as_str(), reason.as_str(), message.as_str()) == said
+    });
+    assert!(told.await, "{:?}", condition(&server, "prod", "DefaultCNIConfigured"));
+    let asked = |entry: &Entry| entry.client == "clusters" && entry.path.contains("/namespaces/other/configmaps");
+    assert!(!server.log().iter().any(asked));
+    server.put(bundles(7, "v1.16.5")).unwrap();
+    ready(&server, "prod").await;
+}
+
+/// A client whose look failed, or never came back, may be made of a kubeconfig of yesterday.
+#[tokio::test(start_paused = true)]
+async fn after_a_look_inside_that_failed_the_cluster_is_entered_anew() {
+    for action in [Action::Refuse, Action::Hang] {
+        let (server, site, _process) = at_rest().await;
+        let opened = || site.opened.load(Ordering::SeqCst);
+        assert_eq!(opened(), 1, "one client for many looks");
+        site.inside.inject(Rule::any().client("inside").method("GET").times(1), action.clone());
+        change(&server, CLUSTERS, "prod", |object| {
+            object["spec"]["workerNodeGroupConfigurations"][0]["count"] = json!(3);
+        });
+        let anew = server.wait_until(LIMIT, |_| opened() == 2).await;
+        assert!(anew, "{action:?}");
+        ready(&server, "prod").await;
+        pass(600).await;
+        assert_eq!(opened(), 2, "{action:?}: and kept again");
+    }
 }

@@ -1,6 +1,6 @@
 //! Fills the feeds of one kind from the API server for as long as the process runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -125,10 +125,44 @@ impl Scope {
         }
     }
 
+    /// What of it is followed of a kind that is wanted there.
+    fn of(&self, wanted: &Wanted) -> Self {
+        let Wanted::In(names) = wanted else { return self.clone() };
+        let held: Vec<String> = names.iter().filter(|name| self.holds(Some(name))).cloned().collect();
+        if held.is_empty() { self.clone() } else { Self::Namespaces(held) }
+    }
+
     fn parts(&self, namespaced: bool) -> Vec<Option<String>> {
         match self {
             Self::Namespaces(names) if namespaced && !names.is_empty() => names.iter().cloned().map(Some).collect(),
             Self::All | Self::Namespaces(_) => vec![None],
+        }
+    }
+}
+
+/// Where those who ask for a kind want to see its objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Wherever anything is followed.
+    Everywhere,
+    /// In these namespaces, and nobody needs others.
+    In(BTreeSet<String>),
+}
+
+impl Wanted {
+    fn holds(&self, place: Option<&str>) -> bool {
+        match (self, place) {
+            (Self::Everywhere, _) => true,
+            (Self::In(names), Some(name)) => names.contains(name),
+            (Self::In(_), None) => false,
+        }
+    }
+
+    fn add(&mut self, place: Option<&str>) {
+        match (&mut *self, place) {
+            (Self::Everywhere, _) => {}
+            (Self::In(names), Some(name)) => drop(names.insert(name.to_owned())),
+            (Self::In(_), None) => *self = Self::Everywhere,
         }
     }
 }
@@ -219,6 +253,7 @@ pub(crate) struct Watch {
     clock: Clock,
     /// `None` once the watch has begun: a feed that came later would miss what has been shown.
     feeds: Mutex<Option<Vec<Box<dyn Filled>>>>,
+    wanted: Mutex<Wanted>,
 }
 
 /// Why following ended.
@@ -234,7 +269,17 @@ enum End {
 
 impl Watch {
     pub(crate) fn new(question: Question, clock: Clock) -> Self {
-        Self { question, clock, feeds: Mutex::new(Some(Vec::new())) }
+        Self { question, clock, feeds: Mutex::new(Some(Vec::new())), wanted: Mutex::new(Wanted::In(BTreeSet::new())) }
+    }
+
+    /// Somebody wants to see objects in this namespace, or everywhere. Once the watch has begun it says whether it shows them.
+    pub(crate) fn want(&self, place: Option<&str>) -> bool {
+        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if feeds.is_some() {
+            wanted.add(place);
+        }
+        wanted.holds(place)
     }
 
     /// Whether this watch shows what the view `K` asks for.
@@ -256,8 +301,12 @@ impl Watch {
     }
 
     /// Follows the kind until cancelled. `gate` shows how far it is; it never blocks readiness.
-    pub(crate) async fn run(self: Arc<Self>, source: Source, gate: Gate, stop: CancellationToken) {
-        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+    pub(crate) async fn run(self: Arc<Self>, mut source: Source, gate: Gate, stop: CancellationToken) {
+        let feeds = {
+            let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+            source.scope = source.scope.of(&self.wanted.lock().unwrap_or_else(PoisonError::into_inner));
+            feeds.take().unwrap_or_default()
+        };
         let preferred = &self.question.kind;
         let mut filler =
             Filler { question: &self.question, clock: &self.clock, feeds, lists: 0, kind: preferred.clone() };
@@ -482,6 +531,26 @@ fn is_missing(error: &watcher::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_is_followed_no_further_than_somebody_wants_it_and_never_beyond_what_is_followed_at_all() {
+        let only = |names: &[&str]| Scope::Namespaces(names.iter().map(|name| (*name).to_owned()).collect());
+        let mut wanted = Wanted::In(BTreeSet::new());
+        assert!(!wanted.holds(Some("a")) && !wanted.holds(None));
+        wanted.add(Some("a"));
+        assert!(wanted.holds(Some("a")) && !wanted.holds(Some("b")) && !wanted.holds(None));
+        assert_eq!(Scope::All.of(&wanted), only(&["a"]));
+        assert_eq!(only(&["a", "b"]).of(&wanted), only(&["a"]));
+        assert_eq!(only(&["b"]).of(&wanted), only(&["b"]), "whoever keeps it out of there is obeyed");
+        wanted.add(Some("b"));
+        assert_eq!(Scope::All.of(&wanted), only(&["a", "b"]));
+        wanted.add(None);
+        assert!(wanted.holds(Some("c")) && wanted.holds(None));
+        assert_eq!((Scope::All.of(&wanted), only(&["a"]).of(&wanted)), (Scope::All, only(&["a"])));
+        wanted.add(Some("a"));
+        assert_eq!(wanted, Wanted::Everywhere);
+        assert_eq!(only(&["a", "b"]).parts(false), [None], "what is in no namespace is followed whole");
+    }
 
     #[test]
     fn a_lost_server_is_tried_again_within_seconds_however_long_it_was_away() {

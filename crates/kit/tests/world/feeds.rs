@@ -130,6 +130,51 @@ async fn only_the_named_namespaces_are_followed() {
     world.stop().await;
 }
 
+/// Whoever looks at one namespace needs no right elsewhere, unless somebody else asks for the kind.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_wanted_in_one_namespace_is_asked_for_there_alone() {
+    let place = |namespace: &str| {
+        let mut object = widget("w", 1);
+        object["metadata"]["namespace"] = json!(namespace);
+        object
+    };
+    for (others, scope, wanted) in [
+        (false, Scope::All, vec!["one/w"]),
+        (true, Scope::All, vec!["one/w", "two/w"]),
+        (false, Scope::Namespaces(vec!["one".into(), "two".into()]), vec!["one/w"]),
+    ] {
+        let server = with_widgets();
+        for namespace in ["one", "two"] {
+            server.namespace(namespace);
+            server.put(place(namespace)).unwrap();
+        }
+        let (client, options) = (server.client("kit").kube(), Options { scope, ..Options::default() });
+        let manager = Manager::new(client, Clock::system(), Gates::new(), Metrics::new(), options);
+        let feed = manager.feed_in::<Sizes>("one").unwrap();
+        if others {
+            manager.feed::<Labels>().unwrap();
+        }
+        let mut tasks = JoinSet::new();
+        let run = Arc::clone(&manager);
+        tasks.spawn(async move { run.run().await.unwrap() });
+        tokio::time::timeout(LIMIT, feed.settled()).await.expect("it is listed");
+        let seen: Vec<String> = feed.all().into_iter().map(|(key, _)| key.to_string()).collect();
+        assert_eq!(seen, wanted);
+        let asked =
+            server.log().into_iter().filter(|e| e.resource == WIDGETS).map(|e| e.path.contains("/namespaces/one/"));
+        let asked: Vec<bool> = asked.collect();
+        assert!(!asked.is_empty() && asked.iter().all(|there| *there != others), "{asked:?}");
+        assert_eq!(manager.feed_in::<Sizes>("one").unwrap().len(), feed.len());
+        // What is not followed by now would be missing for ever.
+        let late = manager.feed::<Sizes>().err();
+        assert_eq!(late.is_some_and(|late| matches!(late, manager::Error::TooLate(_))), !others);
+        manager.stop().cancel();
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap();
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_quiet_feed_sends_no_request() {
     let server = with_widgets();

@@ -55,6 +55,22 @@ pub async fn account(plane: &Plane, name: &str, everywhere: &Value, here: &Value
     }))
 }
 
+/// Gives an account more rules in another namespace, which is made if it is not there.
+pub async fn grant(plane: &Plane, name: &str, namespace: &str, rules: &Value) -> Result<(), PlaneError> {
+    let client: Client = plane.client().await?;
+    let meta = json!({"name": name, "namespace": namespace});
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": meta, "rules": rules}),
+        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": meta,
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": name}]}),
+    ] {
+        apply(&client, &object).await?;
+    }
+    granted(&client, name, rules, Some(namespace)).await
+}
+
 /// Waits until the server goes by new rules: it learns of them by watches of its own.
 async fn granted(client: &Client, name: &str, rules: &Value, namespace: Option<&str>) -> Result<(), PlaneError> {
     let first = |rule: &Value, list: &str| Some(rule.get(list)?.get(0)?.as_str()?.to_owned());

@@ -21,7 +21,6 @@ use super::shared::BundlesRef;
     derive = "Default",
     doc = "Images that belong together, for several versions of Kubernetes.",
     printcolumn(name = "Number", type_ = "integer", json_path = ".spec.number"),
-    printcolumn(name = "Kubernetes", type_ = "string", json_path = ".spec.versionsBundles[*].kubeVersion"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -182,7 +181,7 @@ pub struct ManifestRef {
     #[schemars(length(max = 253))]
     pub name: String,
 
-    /// Its namespace; eksa-system when it is left out.
+    /// Its namespace, eksa-system when it is left out. One elsewhere is not read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub namespace: String,
