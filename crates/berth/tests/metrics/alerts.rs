@@ -48,6 +48,43 @@ fn every_alert_names_a_page_of_the_book_that_tells_of_it() {
     }
 }
 
+#[test]
+fn an_alert_that_could_name_an_object_does_and_others_say_how_to_find_it() {
+    let named = ["namespace", "pool_name", "cluster", "endpoint", "region", "hook", "source", "cluster_class"];
+    for (name, rule) in alerts().into_iter().filter(|(_, rule)| rule["expr"].as_str().unwrap().contains(" by (")) {
+        let (summary, more) = (&rule["annotations"]["summary"], &rule["annotations"]["description"]);
+        let names =
+            |text: &Value| named.iter().any(|label| text.as_str().unwrap().contains(&format!("$labels.{label}")));
+        let found = ["berth ", "kubectl get", "event ", "condition", "'s log", "The log", "Look at", "Run berth"];
+        let helps = found.iter().any(|word| more.as_str().unwrap().contains(word));
+        assert!(names(summary) || helps, "{name} leaves whoever is woken without an object");
+    }
+}
+
+#[test]
+fn what_must_not_go_unnoticed_has_its_alert() {
+    let alerts = alerts();
+    for (what, names) in [
+        ("not ready too long", &["BerthNotReadyTooLong", "BerthClaimsWaiting", "BerthMachinesWaiting"][..]),
+        ("not ready too long", &["BerthHostMachineNotReady", "BerthClusterNotReady", "BerthDatacenterInvalid"]),
+        ("leaks", &["BerthHostOrphaned", "BerthClaimsOrphanHost"]),
+        ("throttled", &["BerthCloudThrottled"]),
+        ("pools nearly full, at 80 and at 95 of 100", &["BerthVipPoolLow", "BerthVipPoolNearlyExhausted"]),
+        ("no free host", &["BerthClaimsNoFreeHost"]),
+        ("stale catalogues", &["BerthCapacityCatalogueOld", "BerthCapacityCatalogueMissing"]),
+        ("certificates", &["BerthCertificateExpires"]),
+        ("slow hooks", &["BerthVipHooksSlow"]),
+        ("growing queues", &["BerthQueueLate"]),
+        ("no leader", &["BerthLeaderMissing"]),
+        ("refused keys", &["BerthCloudRefusesKeys"]),
+        ("blocked releases", &["BerthReleaseBlocked", "BerthHostReleaseWaits"]),
+    ] {
+        for name in names {
+            assert!(alerts.contains_key(*name), "{what}: no alert {name}");
+        }
+    }
+}
+
 /// Minutes since the start of a case.
 fn minutes(test: &Value) -> u64 {
     let time = test["eval_time"].as_str().unwrap();

@@ -52,10 +52,58 @@ fn dashboards_ask_for_what_is_exported_and_show_all_of_it() {
     assert!(missing.is_empty(), "on no dashboard: {missing:?}");
 }
 
+/// Every expression of a dashboard.
+fn expressions(board: &Value) -> Vec<&str> {
+    let targets = panels(board).into_iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    targets.map(|target| target["expr"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn every_capability_shows_how_long_it_takes_how_often_and_what_fails() {
+    let boards = dashboards();
+    for (file, histogram) in [
+        ("berth-addresses", "berth_vip_allocation_duration_seconds"),
+        ("berth-claims", "berth_claims_bind_seconds"),
+        ("berth-claims", "berth_room_ready_seconds"),
+        ("berth-dedicated-hosts", "berth_hosts_allocation_seconds"),
+        ("berth-capacity", "berth_room_ready_seconds"),
+        ("berth-clusters", "berth_room_ready_seconds"),
+        ("berth-machines", "berth_room_ready_seconds"),
+        ("berth-fleet", "berth_room_ready_seconds"),
+    ] {
+        let all = expressions(&boards[file]);
+        let asks = |parts: &[&str]| all.iter().any(|one| parts.iter().all(|part| one.contains(part)));
+        for quantile in ["0.5", "0.95", "0.99"] {
+            let start = format!("histogram_quantile({quantile}, ");
+            assert!(asks(&[&start, &format!("{histogram}_bucket{{")]), "{file}: {quantile} of {histogram}");
+        }
+        assert!(asks(&["rate(", &format!("{histogram}_count{{")]), "{file}: the rate of {histogram}");
+        assert!(asks(&["by (room, class)", "berth_room_failures_total"]), "{file}: failures by class");
+    }
+}
+
+#[test]
+fn fleet_clouds_and_tenants_are_shown_by_what_tells_of_them() {
+    let boards = dashboards();
+    for (file, metrics) in [
+        ("berth-fleet", &["berth_room_objects", "berth_room_oldest_wait_seconds"][..]),
+        ("berth-clouds", &["berth_aws_requests_total", "berth_aws_throttled_total", "berth_aws_request_seconds"]),
+        ("berth-clouds", &["berth_cloudstack_requests_total", "berth_cloudstack_request_seconds"]),
+        ("berth-clouds", &["berth_aws_bucket_tokens", "berth_cloudstack_bucket_tokens"]),
+        ("berth-tenants", &["berth_claims_tenant_hosts", "berth_claims_quota_limit_hosts"]),
+        ("berth-tenants", &["berth_claims_tenant_waiting_claims"]),
+    ] {
+        let all = expressions(&boards[file]);
+        for metric in metrics {
+            assert!(all.iter().any(|one| one.contains(metric)), "{file} does not show {metric}");
+        }
+    }
+}
+
 #[test]
 fn dashboards_work_in_any_grafana_and_every_panel_answers_a_question() {
     let boards = dashboards();
-    assert_eq!(boards.len(), 7);
+    assert_eq!(boards.len(), 10);
     let titles: BTreeSet<&str> = boards.values().map(|board| board["title"].as_str().unwrap()).collect();
     assert_eq!(titles.len(), boards.len(), "titles differ");
     let page = read(&root().join("book/src/metrics.md"));

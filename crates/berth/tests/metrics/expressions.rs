@@ -7,7 +7,7 @@ use crate::source::{Kind, Labels, exported, told, word};
 /// Labels that Prometheus gives every series of a target.
 const TARGET: [&str; 2] = ["job", "instance"];
 /// The functions, operators and keywords that expressions use.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 16] = [
     "sum",
     "max",
     "min",
@@ -20,6 +20,7 @@ const WORDS: [&str; 15] = [
     "time",
     "by",
     "on",
+    "group_left",
     "and",
     "unless",
     "or",

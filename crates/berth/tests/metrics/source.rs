@@ -104,11 +104,17 @@ fn label_sets(source: &str) -> BTreeMap<String, Labels> {
     sets
 }
 
-/// The type of a field of the file's structs that is a metric.
+/// The type of a field of the file's structs that is a metric, or what the file has a name for.
 fn type_of<'s>(source: &'s str, field: &str) -> &'s str {
+    let behind = |kind: &'s str| {
+        let name = kind.split([',', ';', ' ']).next().unwrap_or_default();
+        let named = |line: &'s str| line.strip_prefix("type ")?.strip_prefix(name)?.strip_prefix(" = ");
+        source.lines().find_map(named).unwrap_or(kind)
+    };
     let found = source
         .lines()
         .filter_map(|line| line.trim().strip_prefix(field)?.strip_prefix(": "))
+        .map(behind)
         .find(|kind| ["Family<", "Counter,", "Gauge,", "Histogram,"].iter().any(|start| kind.starts_with(start)));
     found.unwrap_or_else(|| panic!("no field {field} is a metric"))
 }
