@@ -1,232 +1,223 @@
-//! `berth plan` for what others write and Berth fulfils: which host a claim of a file would get, which address a cluster.
+//! `berth plan` for what others write and Berth fulfils: which host a claim of a file would get, which address a cluster, which
+//! annotations a group of machines, and for which machine a dedicated host or a claim would be asked for.
 //!
-//! The objects of the files are laid beside what the server has, and told as `berth explain` would. Nothing is written, and
-//! what is promised to others is not promised twice. What stands in the same files of clusters on CloudStack is told with it.
+//! The objects of the files are laid over what the server has, and told as `berth explain` would, by the rooms' own decisions.
+//! Nothing is written, no cloud is asked, and what is promised to others is not promised twice. What stands in the same files
+//! of clusters on CloudStack is told with it, and what is passed over by its kind.
 
-use ::claims::explain::{Sight as Hosts, explain as explain_claim};
-use ::claims::yard::Settings;
+mod dedicated;
+mod files;
+mod groups;
+mod metal;
+mod owners;
+
+use ::claims::explain::{Lists, Sight as Hosts, explain as explain_claim};
 use ::clusters::plan::Plan;
-use ::vip::config::Config;
 use ::vip::explain::{Sight as Addresses, explain as explain_cluster};
 use anyhow::Context as _;
 use api::key::ObjectKey;
-use api::raw::HostClaim;
-use api::views::Cluster;
+use api::views::{CLUSTER_API_GROUP, INFRASTRUCTURE_GROUP};
+use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use kit::clock::Clock;
-use kit::explain::Explanation;
+use kit::explain::{Explanation, Extent};
 use kube::Client;
-use serde_json::{Value, json};
+use serde::Serialize;
 
+use crate::capacity::Judgement;
 use crate::cli::ClusterOptions;
-use crate::explain::{Explanations, explanations_screen, print};
-use crate::look::{self, Hardware, Reader, Which};
+use crate::explain::{OperatorOptions, explanations_screen, print};
+use crate::look::{self, Hardware, Read, Reader, Which};
 use crate::plan::{self, PlanOptions, Plans};
-use crate::screen::Screen;
-use crate::{Code, FAILED, Usage};
+use crate::screen::{self, Screen};
+use crate::{Code, FAILED};
+use files::Files;
+pub use files::PassedOver;
 
-/// What is foretold of the files.
-#[derive(Debug, Default, PartialEq)]
-struct Wishes {
-    claims: Vec<Value>,
-    clusters: Vec<Value>,
-    /// Whether the files hold something of clusters on CloudStack too, which are planned otherwise.
-    anywhere: bool,
+/// The group of claims.
+const METAL_GROUP: &str = "metal3.io";
+
+/// How the operator runs, where that changes what becomes of objects that others write. The flags are those of `berth run`.
+#[derive(Args, Debug)]
+pub struct AheadOptions {
+    #[command(flatten)]
+    pub operator: OperatorOptions,
+    #[command(flatten)]
+    pub judgement: Judgement,
+    /// Feature gates as NAME=true|false, separated by commas
+    #[arg(long, value_name = "GATES", value_delimiter = ',')]
+    pub feature_gates: Vec<String>,
+    /// The most dedicated hosts a cluster may have
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub max_hosts_per_cluster: u32,
+    /// The most dedicated hosts a cluster may ask for within an hour
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub max_allocations_per_hour: u32,
+    /// Namespace Berth runs in; its catalogue of instance types is read there
+    #[arg(long, value_name = "NAME", default_value = api::names::SYSTEM_NAMESPACE)]
+    pub operator_namespace: api::names::DnsLabel,
 }
 
-impl Wishes {
-    /// The claims and clusters among the objects of these files.
-    ///
-    /// # Errors
-    /// When a file is not YAML.
-    fn read(files: &[(String, String)]) -> Result<Self, Usage> {
-        let mut wishes = Self::default();
-        for (file, text) in files {
-            let wrong = |error| Usage(format!("{file}: {error}"));
-            let objects: Vec<Value> = serde_saphyr::from_multiple(text).map_err(wrong)?;
-            for object in objects {
-                let part = |name: &str| object.get(name).and_then(Value::as_str);
-                let of = |group: &str| part("apiVersion").is_some_and(|version| version.starts_with(group));
-                match part("kind") {
-                    Some("HostClaim") if of("metal3.io/") => wishes.claims.push(object),
-                    Some("Cluster") if of("cluster.x-k8s.io/") => wishes.clusters.push(object),
-                    Some(_) if of(api::names::clusters::GROUP) => wishes.anywhere = true,
-                    _ => {}
-                }
-            }
-        }
-        Ok(wishes)
-    }
-
-    /// Whether there is nothing to tell.
-    fn is_empty(&self) -> bool {
-        self.claims.is_empty() && self.clusters.is_empty()
-    }
+/// What is told of files that hold nothing of clusters on CloudStack.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Told<'a> {
+    items: &'a [Explanation],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    passed_over: &'a [PassedOver],
 }
 
-/// Plans the files: claims and clusters of Cluster API against the server, clusters on CloudStack as they always were.
+/// Plans the files: what others write against the server, clusters on CloudStack as they always were.
 pub fn plan(options: &PlanOptions) -> anyhow::Result<()> {
-    let files = plan::texts(&options.file)?;
-    let wishes = if options.live { Wishes::read(&files)? } else { Wishes::default() };
-    let told = if wishes.is_empty() { Vec::new() } else { tell(&options.cluster, &wishes)? };
+    let texts = plan::texts(&options.file)?;
+    let mut files = Files::read(if options.live { &texts } else { &[] }, Clock::system().now())?;
+    let asked = is_told(&files);
+    let told = if asked { tell(&options.cluster, &mut files, &options.ahead)? } else { Vec::new() };
+    let anywhere = files.leave(api::names::clusters::GROUP);
     // Whoever asks about claims alone needs no right to what CloudStack's clusters are made of.
-    let plans = if wishes.is_empty() || wishes.anywhere { plan::plans(options, &files)? } else { Vec::new() };
-    let output = options.output.output;
+    let plans = if !asked || anywhere { plan::plans(options, &texts)? } else { Vec::new() };
+    let (output, passed_over) = (options.output.output, files.passed_over());
     if plans.is_empty() {
-        if wishes.is_empty() {
+        if told.is_empty() {
             return Err(plan::nothing(options.live).into());
         }
-        return print(output, "ExplanationList", &Explanations { items: &told }, |s| explanations_screen(s, &told));
+        let document = Told { items: &told, passed_over: &passed_over };
+        return print(output, "ExplanationList", &document, |screen| whole_screen(screen, &told, &[], &passed_over));
     }
-    print(output, "PlanList", &Plans { items: &plans, explanations: &told }, |screen| {
-        both_screen(screen, &told, &plans)
-    })?;
+    let document = Plans { items: &plans, explanations: &told, passed_over: &passed_over };
+    print(output, "PlanList", &document, |screen| whole_screen(screen, &told, &plans, &passed_over))?;
     if plans.iter().any(|plan| !plan.faults.is_empty()) { Err(Code(FAILED).into()) } else { Ok(()) }
 }
 
-fn both_screen(screen: Screen, told: &[Explanation], plans: &[Plan]) -> String {
-    let parts = [explanations_screen(screen, told), plan::plans_screen(screen, plans)];
+/// Everything that people read of files.
+fn whole_screen(screen: Screen, told: &[Explanation], plans: &[Plan], passed_over: &[PassedOver]) -> String {
+    let parts =
+        [explanations_screen(screen, told), plan::plans_screen(screen, plans), rest_screen(screen, passed_over)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads the server and says what would become of the claims and clusters.
-fn tell(cluster: &ClusterOptions, wishes: &Wishes) -> anyhow::Result<Vec<Explanation>> {
+fn rest_screen(screen: Screen, passed_over: &[PassedOver]) -> String {
+    if passed_over.is_empty() {
+        return String::new();
+    }
+    let one = |PassedOver { kind, count }: &PassedOver| match count {
+        1 => kind.clone(),
+        count => format!("{kind} ({count})"),
+    };
+    let all: Vec<String> = passed_over.iter().map(one).collect();
+    screen::text(screen, &format!("Passed over: {}", all.join(", ")))
+}
+
+/// Whether files hold anything that is told of.
+fn is_told(files: &Files) -> bool {
+    let kinds = [
+        (METAL_GROUP, "HostClaim"),
+        (CLUSTER_API_GROUP, "Cluster"),
+        (INFRASTRUCTURE_GROUP, "Metal3Machine"),
+        (INFRASTRUCTURE_GROUP, "AWSMachine"),
+        (INFRASTRUCTURE_GROUP, "AWSMachineTemplate"),
+    ];
+    kinds.iter().chain(&groups::KINDS).any(|(group, kind)| files.hold(group, kind))
+}
+
+/// Reads the server and says what would become of the objects.
+fn tell(cluster: &ClusterOptions, files: &mut Files, options: &AheadOptions) -> anyhow::Result<Vec<Explanation>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(async {
         let client = crate::connect(cluster, concat!("berth-plan/", env!("CARGO_PKG_VERSION"))).await?;
-        Box::pin(ahead(&client, wishes, Clock::system().now())).await
+        Box::pin(ahead(&client, files, options, Clock::system().now())).await
     })
 }
 
-async fn ahead(client: &Client, wishes: &Wishes, now: Timestamp) -> anyhow::Result<Vec<Explanation>> {
-    let mut told = Vec::new();
-    if !wishes.claims.is_empty() {
-        let mut lists = look::claims(&Reader::new(client, None), &Which::All, Hardware::AtOnce, "plan").await?;
-        let claims = wishes.claims.iter().map(|claim| born::<HostClaim>(client, claim, now));
-        let claims = claims.collect::<Result<Vec<HostClaim>, Usage>>()?;
-        let keys: Vec<ObjectKey> = claims.iter().map(ObjectKey::of).collect();
-        lists.claims.retain(|there| !keys.contains(&ObjectKey::of(there)));
-        lists.claims.extend(claims);
-        let mut sight = Hosts::of(lists, Settings::default(), now);
-        told.extend(keys.iter().filter_map(|key| explain_claim(&mut sight, key, now)));
+async fn ahead(
+    client: &Client,
+    files: &mut Files,
+    options: &AheadOptions,
+    now: Timestamp,
+) -> anyhow::Result<Vec<Explanation>> {
+    let namespace = files.namespace(client.default_namespace());
+    let reader = Reader::new(client, namespace.as_deref());
+    let mut told = Box::pin(claims(&reader, files, options, now)).await?;
+    told.extend(Box::pin(clusters(&reader, files, options, now)).await?);
+    if groups::KINDS.iter().any(|(group, kind)| files.hold(group, kind)) {
+        told.extend(Box::pin(groups::tell(&reader, files, options)).await?);
     }
-    if !wishes.clusters.is_empty() {
-        let reader = Reader::new(client, None);
-        let (_, mut lists) = Box::pin(look::addresses(&reader)).await?;
-        let clusters = wishes.clusters.iter().map(|cluster| born::<Cluster>(client, cluster, now));
-        let clusters = clusters.collect::<Result<Vec<Cluster>, Usage>>()?;
-        let keys: Vec<ObjectKey> = clusters.iter().map(ObjectKey::of).collect();
-        lists.clusters.retain(|there| !keys.contains(&ObjectKey::of(there)));
-        lists.clusters.extend(clusters.iter().cloned());
-        let sight = Addresses::of(lists, &Clock::system());
-        told.extend(clusters.iter().map(|cluster| explain_cluster(&sight, cluster, &Config::default(), now)));
-    }
+    told.extend(Box::pin(dedicated::tell(&reader, files, options)).await?);
     Ok(told)
 }
 
-/// An object as the server would have it a moment after it was made.
-fn born<K: serde::de::DeserializeOwned>(client: &Client, object: &Value, now: Timestamp) -> Result<K, Usage> {
-    let mut object = object.clone();
-    let part = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (kind, name) = (part("/kind"), part("/metadata/name"));
-    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        meta.entry("namespace").or_insert_with(|| json!(client.default_namespace()));
-        meta.entry("uid").or_insert_with(|| json!(format!("planned-{name}")));
-        meta.entry("resourceVersion").or_insert_with(|| json!("0"));
-        meta.entry("generation").or_insert_with(|| json!(1));
-        meta.entry("creationTimestamp").or_insert_with(|| json!(format!("{now:.0}")));
+/// Claims, and the machines that claims would be made for: all of them want the same hosts.
+async fn claims(
+    reader: &Reader<'_>,
+    files: &mut Files,
+    options: &AheadOptions,
+    now: Timestamp,
+) -> anyhow::Result<Vec<Explanation>> {
+    let machines = files.hold(INFRASTRUCTURE_GROUP, "Metal3Machine");
+    if !machines && !files.hold(METAL_GROUP, "HostClaim") {
+        return Ok(Vec::new());
     }
-    serde_json::from_value(object).map_err(|error| Usage(format!("{kind} {name}: {error}")))
+    let mut unseen = Vec::new();
+    let lists = match machines {
+        false => Some(look::claims(reader, &Which::All, Hardware::AtOnce, "plan").await?),
+        true => look::claims_around(reader, &Which::All, Hardware::AtOnce, "plan").await?,
+    };
+    let mut lists = lists.unwrap_or_else(|| {
+        unseen.push("the server does not know HostClaims (metal3.io), so no machine can have one".to_owned());
+        Lists::default()
+    });
+    let keys = files.lay(reader, &mut lists.claims, &mut unseen).await?;
+    files.lay(reader, &mut lists.hosts, &mut unseen).await?;
+    files.lay(reader, &mut lists.hardware, &mut unseen).await?;
+    files.lay(reader, &mut lists.policies, &mut unseen).await?;
+    files.lay(reader, &mut lists.namespaces, &mut unseen).await?;
+    files.lay(reader, &mut lists.quotas, &mut unseen).await?;
+    files.lay(reader, &mut lists.clusters, &mut unseen).await?;
+    let planned = match machines {
+        true => metal::plan(reader, files, options, (&mut lists, &mut unseen), now).await?,
+        false => Vec::new(),
+    };
+    let mut sight = Hosts::of(lists, options.operator.yard.settings(), now);
+    let mut told: Vec<Explanation> = keys.iter().filter_map(|key| explain_claim(&mut sight, key, now)).collect();
+    told.extend(planned.into_iter().map(|machine| machine.told(&mut sight, now)));
+    Ok(told.into_iter().map(|one| noted(one, &unseen)).collect())
+}
+
+/// Clusters of Cluster API, and their addresses.
+async fn clusters(
+    reader: &Reader<'_>,
+    files: &mut Files,
+    options: &AheadOptions,
+    now: Timestamp,
+) -> anyhow::Result<Vec<Explanation>> {
+    if !files.hold(CLUSTER_API_GROUP, "Cluster") {
+        return Ok(Vec::new());
+    }
+    let (_, mut lists) = look::addresses(reader).await?;
+    let mut unseen = Vec::new();
+    let keys = files.lay(reader, &mut lists.clusters, &mut unseen).await?;
+    files.lay(reader, &mut lists.classes, &mut unseen).await?;
+    files.lay(reader, &mut lists.pools, &mut unseen).await?;
+    files.lay(reader, &mut lists.global_pools, &mut unseen).await?;
+    files.lay(reader, &mut lists.namespaces, &mut unseen).await?;
+    let chosen: Vec<_> = lists.clusters.iter().filter(|there| keys.contains(&ObjectKey::of(*there))).cloned().collect();
+    let sight = Addresses::of(lists, &Clock::system());
+    let config = options.operator.addresses();
+    let one = |cluster| noted(explain_cluster(&sight, cluster, &config, now), &unseen);
+    Ok(chosen.iter().map(one).collect())
+}
+
+/// An explanation, with what else could not be seen.
+fn noted(mut told: Explanation, unseen: &[String]) -> Explanation {
+    told.unseen.extend(unseen.iter().cloned());
+    told
+}
+
+/// What was read; a kind that is not installed hides nothing.
+fn seen<K>(read: Read<K>, unseen: &mut Vec<String>) -> Vec<K> {
+    unseen.extend(read.unseen.filter(|(extent, _)| *extent != Extent::Absent).map(|(_, why)| why));
+    read.items
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser as _;
-    use sim::server::{Kind, Server};
-
-    const NOW: &str = "2026-01-02T03:04:05Z";
-
-    fn wishes(text: &str) -> Wishes {
-        Wishes::read(&[("x.yaml".to_owned(), text.to_owned())]).unwrap()
-    }
-
-    fn server() -> Server {
-        let server = Server::new(7);
-        for (group, version, kind, plural) in [
-            ("metal3.io", "v1alpha1", "HostClaim", "hostclaims"),
-            ("metal3.io", "v1alpha1", "BareMetalHost", "baremetalhosts"),
-            ("metal3.io", "v1alpha1", "HostDeployPolicy", "hostdeploypolicies"),
-            ("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"),
-        ] {
-            server.register(Kind::namespaced(group, version, kind, plural));
-        }
-        server.register(Kind::cluster(
-            "ipam.cluster.x-k8s.io",
-            "v1alpha2",
-            "GlobalInClusterIPPool",
-            "globalinclusterippools",
-        ));
-        for namespace in ["team-a", "metal"] {
-            server.namespace(namespace);
-        }
-        server
-    }
-
-    fn host(name: &str, size: &str) -> Value {
-        let plain = sim::metal::seed::host("metal", name, &json!({"size": size}));
-        let status =
-            json!({"status": {"provisioning": {"state": "available"}, "operationalStatus": "OK", "poweredOn": false}});
-        sim::dock::objects::merged(plain, &status)
-    }
-
-    #[tokio::test]
-    async fn a_claim_of_a_file_is_told_which_host_it_would_get_and_nothing_is_written() {
-        let server = server();
-        for object in [host("one", "small"), host("two", "large")] {
-            server.put(object).unwrap();
-        }
-        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy",
-            "metadata": {"namespace": "metal", "name": "teams"}, "spec": {"hostClaimNamespaces": {"names": ["team-a"]}}});
-        server.put(policy).unwrap();
-        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/examples/claims/reserve.yaml");
-        let wishes = wishes(&std::fs::read_to_string(file).unwrap());
-        let told = Box::pin(ahead(&server.kube(), &wishes, NOW.parse().unwrap())).await.unwrap();
-        let text = serde_json::to_string(&told).unwrap();
-        assert!(told.len() == 1 && text.contains("bind metal/two") && !text.contains("bind metal/one"), "{text}");
-        assert!(server.log().iter().all(|entry| entry.method == "GET"), "nothing is written");
-    }
-
-    #[tokio::test]
-    async fn a_cluster_of_a_file_is_told_which_pool_it_would_be_served_from() {
-        let server = server();
-        server.put(sim::dock::objects::pool("vips", "quick", "10.40.0.1-10.40.0.9")).unwrap();
-        let cluster = sim::dock::objects::cluster("team-a", "prod", "quick");
-        let told = Box::pin(ahead(&server.kube(), &wishes(&cluster.to_string()), NOW.parse().unwrap())).await.unwrap();
-        let text = serde_json::to_string(&told).unwrap();
-        assert!(told.len() == 1 && text.contains("\"vips\"") && text.contains("\"rank\":1"), "{text}");
-    }
-
-    #[test]
-    fn other_objects_are_passed_over_and_a_file_that_is_none_is_named() {
-        let text = "apiVersion: v1\nkind: Secret\n";
-        assert_eq!(wishes(text), Wishes::default());
-        for kind in ["Cluster", "CloudStackMachineConfig"] {
-            let found = wishes(&format!("{text}---\napiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: {kind}\n"));
-            assert!(found.is_empty() && found.anywhere, "{kind}: {found:?}");
-        }
-        let wrong = Wishes::read(&[("x.yaml".to_owned(), "a: [".to_owned())]);
-        assert!(wrong.is_err_and(|Usage(why)| why.starts_with("x.yaml: ")));
-    }
-
-    #[test]
-    fn whoever_forgets_to_ask_the_server_is_told_how() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "apiVersion: metal3.io/v1alpha1\nkind: HostClaim\nmetadata: {name: web}\n")
-            .unwrap();
-        let cli = crate::cli::Cli::parse_from(["berth", "plan", "-f", file.path().to_str().unwrap()]);
-        let crate::cli::Command::Plan(options) = cli.command else { panic!("another command") };
-        let refused = plan(&options).unwrap_err().to_string();
-        assert!(refused.contains("HostClaims and Clusters of Cluster API are planned with --live"), "{refused}");
-    }
-}
+mod tests;

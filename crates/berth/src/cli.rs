@@ -14,7 +14,7 @@ use crate::bundle::BundleOptions;
 use crate::capacity::CapacityOptions;
 use crate::claims::ClaimsOptions;
 use crate::clusters::ClustersOptions;
-use crate::explain::{AboutOptions, ExplainOptions, HostsListOptions, ListOptions, VipsOptions, print};
+use crate::explain::{ExplainOptions, HostsListOptions, ListOptions, TreeOptions, VipsOptions, print};
 use crate::groups::CapacityListOptions;
 use crate::hosts::HostsOptions;
 use crate::leaks::LeaksOptions;
@@ -47,15 +47,17 @@ pub struct Cli {
 pub enum Command {
     /// Run the operator until it is stopped.
     Run(Box<RunOptions>),
-    /// Check a cluster: access, kinds, rights, webhooks, leadership. Says how to fix what is wrong.
+    /// Check a cluster: access, kinds, rights, webhooks, certificates, leadership, and what every room stands on. Says how to
+    /// fix what is wrong.
     Doctor(DoctorOptions),
     /// Take the hooks back from Cluster API before Berth is removed; refused while a ClusterClass names one.
     Unregister(UnregisterOptions),
     /// Say why a cluster has its addresses or is not ready, or a claim or machine its host, or has none, or what
     /// cluster-autoscaler makes of a group.
     Explain(Box<ExplainOptions>),
-    /// Draw a cluster with its claims, addresses, pools and machines, or a claim or machine with its host.
-    Tree(AboutOptions),
+    /// Draw a cluster with its claims, addresses, pools and machines, a group or control plane with its machines, or a claim or
+    /// machine with its host; only what is not as it should be is expanded.
+    Tree(TreeOptions),
     /// List the addresses of clusters.
     Vips(VipsOptions),
     /// List hosts: their state, who uses them, and how many are free; with --aws the dedicated hosts on EC2.
@@ -77,7 +79,7 @@ pub enum Command {
     /// removed.
     Bundle(BundleOptions),
     /// Tell what would be done for files: the objects of clusters on CloudStack, and which machines would be replaced and why;
-    /// with --live also which host a claim and which address a cluster would get.
+    /// with --live also which host a claim and which address a cluster would get, and what machines and their groups would.
     Plan(PlanOptions),
     /// Say what has to change when Berth takes the place of another controller, after looking; write it with --apply.
     Migrate(MigrateOptions),
@@ -288,6 +290,9 @@ pub struct DoctorOptions {
     /// Namespace Berth runs in
     #[arg(short, long, value_name = "NAME", default_value = "berth-system")]
     pub namespace: String,
+    /// Namespace of the clusters that Berth generates (default: the one that Berth's Deployment names, or eksa-system)
+    #[arg(long, value_name = "NAME")]
+    pub system_namespace: Option<String>,
     /// Ask EC2 as well whether every identity of a cluster may look at what Berth looks at; for the operator's own identity
     /// with your own AWS credentials
     #[arg(long)]
@@ -295,6 +300,12 @@ pub struct DoctorOptions {
     /// Address of a service, as ec2=URL or sts=URL; repeatable
     #[arg(long, value_name = "SERVICE=URL", value_parser = crate::capacity::endpoint, requires = "aws")]
     pub aws_endpoint: Vec<aws::place::Override>,
+    /// Ask CloudStack as well whether it takes the keys that datacenters and claims name, with a call that changes nothing
+    #[arg(long)]
+    pub cloudstack: bool,
+    /// A CloudStack at an address that is never called otherwise, as http://127.0.0.1:PORT; repeatable
+    #[arg(long, value_name = "URL", value_parser = crate::clusters::allowed, requires = "cloudstack")]
+    pub cloudstack_endpoint_allow: Vec<cloudstack::net::Allowed>,
     #[command(flatten)]
     pub output: OutputOptions,
 }
@@ -427,6 +438,12 @@ pub mod tests {
             Command::Run(options) => *options,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn the_version_for_programs() {
+        let version = Version { version: "1.2.3", rooms: &["vip", "claims"] };
+        insta::assert_snapshot!(crate::screen::tests::document("Version", &version));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod claims;
 mod clusters;
 mod machines;
+mod members;
 mod metal;
 
 use std::io::Write;
@@ -52,12 +53,22 @@ pub struct ExplainOptions {
     pub operator_namespace: api::names::DnsLabel,
 }
 
-/// Flags of `berth tree`, and most of those of `berth explain`.
+/// Flags of `berth tree`.
+#[derive(Args, Debug)]
+pub struct TreeOptions {
+    /// Draw what is as it should be too, each object by itself
+    #[arg(long)]
+    pub expand: bool,
+    #[command(flatten)]
+    pub about: AboutOptions,
+}
+
+/// What `berth explain` and `berth tree` have in common.
 #[derive(Args, Debug)]
 #[command(mut_arg("namespace", |arg| arg.help("Namespace of the object (default: the one of the kubeconfig)")))]
 pub struct AboutOptions {
-    /// What to look at, for example cluster/prod, cluster.anywhere/prod, metal3machine/m-1, hostclaim/web-1, awsmachine/m-1
-    /// or machineset/workers
+    /// What to look at, for example cluster/prod, cluster.anywhere/prod, metal3machine/m-1, hostclaim/web-1, awsmachine/m-1,
+    /// machinedeployment/workers or kubeadmcontrolplane/prod
     #[arg(value_name = "KIND/NAME", value_parser = subject)]
     pub subject: Subject,
     #[command(flatten)]
@@ -106,6 +117,8 @@ pub enum Subject {
     Metal(String),
     /// The group of machines of this name, of any of these kinds.
     Group(Vec<GroupKind>, String),
+    /// The control plane of kubeadm of this name.
+    Plane(String),
 }
 
 /// Flags of the tables.
@@ -162,10 +175,11 @@ fn subject(text: &str) -> Result<Subject, String> {
         ("machineset", "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Set], owned),
         ("machinedeployment", "" | "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Deployment], owned),
         ("machinepool", "" | "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Pool], owned),
+        ("kubeadmcontrolplane", "" | "controlplane.cluster.x-k8s.io") | ("kcp", "") => Subject::Plane(owned),
         _ => {
             return Err(format!(
                 "the kind `{kind}` is not known here; known are: cluster, cluster.anywhere, metal3machine, hostclaim, awsmachine, \
-                 machineset, machinedeployment, machinepool"
+                 machineset, machinedeployment, machinepool, kubeadmcontrolplane"
             ));
         }
     };
@@ -205,6 +219,9 @@ async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<
         Subject::Group(kinds, name) => {
             return groups::about(client, options, kinds, name, capacity, home.as_str()).await;
         }
+        Subject::Plane(name) => anyhow::bail!(
+            "control planes are drawn and not explained; see `berth tree kubeadmcontrolplane/{name}`, and explain one of its machines"
+        ),
     };
     let (namespace, config) = (options.place.namespace(client), options.operator.addresses());
     let (reader, which) = (Reader::new(client, Some(&namespace)), Which::One(&namespace, name));
@@ -214,18 +231,22 @@ async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<
 }
 
 /// Draws an object as a tree.
-pub async fn draw(options: AboutOptions) -> anyhow::Result<()> {
-    let client = connect(&options.place.cluster).await?;
-    shown(options.watch, async || Box::pin(drawn(&client, &options)).await).await
+pub async fn draw(options: TreeOptions) -> anyhow::Result<()> {
+    let client = connect(&options.about.place.cluster).await?;
+    shown(options.about.watch, async || Box::pin(drawn(&client, &options)).await).await
 }
 
-async fn drawn(client: &Client, options: &AboutOptions) -> anyhow::Result<String> {
+async fn drawn(client: &Client, options: &TreeOptions) -> anyhow::Result<String> {
     #[derive(Serialize)]
     struct Tree<'a> {
         root: &'a Node,
     }
-    // Programs get every machine; people get those that are alike as one.
-    let text = |screen: Screen, root: &Node| screen::tree(screen, &screen::folded(root));
+    // Programs get every machine; people get those that are alike as one, unless they ask for all.
+    let TreeOptions { expand, about: options } = options;
+    let text = |screen: Screen, root: &Node| match expand {
+        true => screen::tree(screen, root),
+        false => screen::tree(screen, &screen::folded(root)),
+    };
     let show = |root: &Node| rendered(options.output.output, "Tree", &Tree { root }, |screen| text(screen, root));
     let name = match &options.subject {
         Subject::Cluster(name) => name,
@@ -233,11 +254,8 @@ async fn drawn(client: &Client, options: &AboutOptions) -> anyhow::Result<String
         Subject::Claim(name) => return show(&claims::draw(client, options, name).await?),
         Subject::Machine(name) => return show(&machines::draw(client, options, name).await?),
         Subject::Metal(name) => return show(&metal::draw(client, options, name).await?),
-        Subject::Group(..) => {
-            anyhow::bail!(
-                "only clusters, hostclaims, metal3machines and awsmachines are drawn; see `berth explain` for groups of machines"
-            )
-        }
+        Subject::Group(kinds, name) => return show(&members::draw(client, options, kinds, name).await?),
+        Subject::Plane(name) => return show(&members::plane(client, options, name).await?),
     };
     // Of one cluster; its machines are read beside it.
     let (namespace, config) = (options.place.namespace(client), options.operator.addresses());

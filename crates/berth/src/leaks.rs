@@ -5,6 +5,7 @@
 //! room's own code. Nothing is released without being asked for, shown, confirmed and looked at once more.
 
 mod books;
+mod price;
 mod release;
 
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ use crate::rows::{Cells, RowOptions};
 use crate::screen::{self, Screen, age, cell, tally};
 
 pub use books::{Books, Row, Whose};
+use price::{Price, priced, together};
 
 /// Where AWS is asked, with the credentials of whoever asks.
 #[derive(Args, Clone, Debug)]
@@ -48,8 +50,11 @@ pub struct LeaksOptions {
     pub cluster: ClusterOptions,
     #[command(flatten)]
     pub aws: AwsOptions,
+    /// What an hour of a host of a type costs, in dollars, as TYPE=USD; repeatable. Without it only hours are told
+    #[arg(long, value_name = "TYPE=USD")]
+    pub price: Vec<Price>,
     /// Release them, after showing what proves that they are nobody's and asking
-    #[arg(long)]
+    #[arg(long, alias = "fix")]
     pub release: bool,
     /// Do not ask before releasing, for scripts; everything is still checked once more
     #[arg(long, requires = "release")]
@@ -186,13 +191,14 @@ pub async fn leaks(options: LeaksOptions) -> anyhow::Result<()> {
     let clock = Clock::system();
     let client = connect(&options.cluster).await?;
     let seen = look(&client, &options.aws, &clock).await?;
-    let rows: Vec<Row> = seen.rows(&clock).into_iter().filter(|row| row.whose <= Whose::Doubtful).collect();
+    let leaked = seen.rows(&clock).into_iter().filter(|row| row.whose <= Whose::Doubtful);
+    let rows: Vec<Row> = leaked.map(|row| priced(row, &options.price)).collect();
     if options.release {
         return release::release(&client, &options, &clock, seen, &rows).await;
     }
     let document = Rows { items: &rows, unseen: &seen.unseen };
     print(options.output.output, "LeakList", &document, |screen| {
-        leaks_screen(screen, &rows) + &unseen_screen(screen, &seen.unseen)
+        leaks_screen(screen, &rows, false) + &unseen_screen(screen, &seen.unseen)
     })
 }
 
@@ -221,7 +227,8 @@ fn hosts_screen(screen: Screen, rows: &[Row]) -> String {
     format!("{}\n{tally}", screen::table(screen, heading, &cells))
 }
 
-fn leaks_screen(screen: Screen, rows: &[Row]) -> String {
+/// The leaks, with how to release them unless that is what is being done.
+fn leaks_screen(screen: Screen, rows: &[Row], releasing: bool) -> String {
     if rows.is_empty() {
         return "no leaks: every dedicated host that is paid for is a machine's or a claim's, or was left behind on purpose\n"
             .to_owned();
@@ -234,12 +241,16 @@ fn leaks_screen(screen: Screen, rows: &[Row]) -> String {
         let level = if row.whose == Whose::Nobody { Level::Problem } else { Level::Unknown };
         out += &screen::points(screen, level, &row.title(), &row.note, &row.proof);
     }
-    let sure = rows.iter().filter(|row| row.whose == Whose::Nobody).count();
-    let words = match sure {
+    let sure = rows.iter().filter(|row| row.whose == Whose::Nobody);
+    let words = match sure.clone().count() {
         0 => "nothing is proven to be nobody's, so nothing would be released".to_owned(),
-        _ => format!("{sure} of {} proven to be nobody's; release them with: berth leaks --release", rows.len()),
+        count => format!("{count} of {} proven to be nobody's, {}", rows.len(), together(sure.clone())),
     };
-    format!("{out}\n{}", screen::text(screen, &words))
+    out += &format!("\n{}", screen::text(screen, &words));
+    if sure.count() > 0 && !releasing {
+        out += &screen::text(screen, "release them with: berth leaks --release");
+    }
+    out
 }
 
 fn unseen_screen(screen: Screen, unseen: &[String]) -> String {

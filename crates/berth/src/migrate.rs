@@ -24,7 +24,7 @@ use crate::cli::{OutputOptions, PlacesOptions};
 use crate::doctor::{self, Check, Level};
 use crate::explain::print;
 use crate::plan;
-use crate::screen::{self, Screen};
+use crate::screen::{self, Screen, count};
 use crate::{Code, FAILED, Usage};
 use turn::{Change, Turned, Way, rewritten, title, turn};
 
@@ -287,15 +287,6 @@ async fn report(
         (false, true) => format!("{found} found; {} to change", count(changes, "object")),
     };
     Ok(Report { from: card.name, equal, applied: apply, summary, steps, checks, page: card.page })
-}
-
-fn count(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ if what.ends_with("ss") => format!("{number} {what}es"),
-        _ if what.ends_with('y') => format!("{number} {}ies", what.trim_end_matches('y')),
-        _ => format!("{number} {what}s"),
-    }
 }
 
 /// Every object of a kind, at the first version that is served; none where the kind is not.

@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Usage;
+use crate::ahead::{AheadOptions, PassedOver};
 use crate::cli::{ClusterOptions, OutputOptions};
 use crate::screen::{self, Screen};
 
@@ -58,6 +59,9 @@ pub struct PlanOptions {
     /// Namespace of bundles and every generated object
     #[arg(long, value_name = "NAME", default_value = api::names::clusters::SYSTEM_NAMESPACE, help_heading = "As the operator runs")]
     pub system_namespace: String,
+    // Boxed: these are as many as those of all other commands together. The heading stays for whatever comes after it.
+    #[command(flatten, next_help_heading = "As the operator runs")]
+    pub ahead: Box<AheadOptions>,
 }
 
 /// On or off.
@@ -99,10 +103,10 @@ pub fn nothing(live: bool) -> Usage {
     let what = format!("the files hold no workload Cluster of the group {}", api::names::clusters::GROUP);
     Usage(if live {
         format!(
-            "--file: {what}, no HostClaim and no Cluster of Cluster API, and none on the server refers to what they hold"
+            "--file: {what}, no HostClaim and no Cluster, machine or group of machines of Cluster API, and none on the server refers to what they hold"
         )
     } else {
-        format!("--file: {what}; HostClaims and Clusters of Cluster API are planned with --live")
+        format!("--file: {what}; HostClaims, and Clusters, machines and groups of Cluster API, are planned with --live")
     })
 }
 
@@ -118,12 +122,16 @@ fn running(options: &PlanOptions) -> anyhow::Result<Server> {
 
 /// What is told of clusters on CloudStack, and with it of what else the files hold.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Plans<'p> {
     /// The plans.
     pub items: &'p [Plan],
-    /// What would become of claims and clusters of Cluster API in the same files.
+    /// What would become of what others write in the same files.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub explanations: &'p [Explanation],
+    /// What nothing was told of.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub passed_over: &'p [PassedOver],
 }
 
 fn documents(files: &[(String, String)]) -> Result<Documents, Usage> {
@@ -243,6 +251,7 @@ fn value(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::tests::at_widths;
 
     const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGE7LJhzVsoIcAcSZjhoSDDTH12Jl0t6eJLWlrHjBPGi";
 
@@ -313,11 +322,7 @@ spec:
 
     fn screens(new: &Documents, old: Option<&Documents>) -> String {
         let plans = plan(new, old, &Terms::default(), &Settings::default());
-        let draw = |width| {
-            let text = plans_screen(Screen { width: Some(width), colour: false }, &plans);
-            format!("{width} columns {}\n{text}", "=".repeat(width - 11))
-        };
-        [40, 100, 200].map(draw).join("")
+        at_widths(|screen| plans_screen(screen, &plans))
     }
 
     #[test]
@@ -347,6 +352,8 @@ spec:
     fn the_document_for_programs() {
         let old = files("1.31", "large", 2, "172.16.0.5");
         let plans = plan(&files("1.31", "huge", 3, "172.16.0.5"), Some(&old), &Terms::default(), &Settings::default());
-        insta::assert_snapshot!(serde_json::to_string_pretty(&Plans { items: &plans, explanations: &[] }).unwrap());
+        insta::assert_snapshot!(
+            serde_json::to_string_pretty(&Plans { items: &plans, explanations: &[], passed_over: &[] }).unwrap()
+        );
     }
 }

@@ -14,6 +14,7 @@ use kube::runtime::wait::conditions::is_deleted;
 use kube::{Client, ResourceExt};
 
 use crate::cli::UnregisterOptions;
+use crate::screen::{self, Screen};
 
 /// How long a deleted ExtensionConfig may take to go.
 const GONE: Duration = Duration::from_secs(60);
@@ -55,26 +56,19 @@ pub fn referrers(classes: &[ClusterClass], config: &str) -> BTreeMap<ObjectKey, 
 pub async fn unregister(options: UnregisterOptions) -> anyhow::Result<()> {
     let agent = concat!("berth-unregister/", env!("CARGO_PKG_VERSION"));
     let client = crate::connect(&options.cluster, agent).await?;
-    let mut out = std::io::stdout();
+    let screen = Screen::standard_output();
+    let say = |end: End| anyhow::Ok(std::io::stdout().write_all(end.words(screen, &options.name).as_bytes())?);
     let Some(configs) = configs(&client).await.context("asking whether Cluster API is there")? else {
-        writeln!(out, "Cluster API is not installed; there is nothing to take back")?;
-        return Ok(());
+        return say(End::NoClusterApi);
     };
     let name = &options.name;
     let Some(config) = configs.get_opt(name).await.with_context(|| format!("reading ExtensionConfig {name}"))? else {
-        writeln!(out, "there is no ExtensionConfig {name}")?;
-        return Ok(());
+        return say(End::NotThere);
     };
     let classes = classes(&client).await.context("reading ClusterClasses")?;
     let referrers = referrers(&classes, name);
     if !referrers.is_empty() && !options.force {
-        let lines: Vec<String> =
-            referrers.iter().map(|(key, names)| format!("  {key}: {}", names.join(", "))).collect();
-        bail!(
-            "ExtensionConfig {name} is still needed: clusters of these ClusterClasses could not be reconciled without \
-             it\n{}\nremove the external patch from them, or repeat with --force",
-            lines.join("\n")
-        );
+        bail!("{}", refusal(screen, name, &referrers).trim_end());
     }
     let uid = config.uid();
     let preconditions = Preconditions { uid: uid.clone(), resource_version: None };
@@ -90,13 +84,44 @@ pub async fn unregister(options: UnregisterOptions) -> anyhow::Result<()> {
         bail!("ExtensionConfig {name} is deleted but not gone after {} s", GONE.as_secs());
     };
     gone.with_context(|| format!("waiting until ExtensionConfig {name} is gone"))?;
-    writeln!(out, "ExtensionConfig {name} is gone; Cluster API calls no hook of Berth any more")?;
-    Ok(())
+    say(End::Gone)
+}
+
+/// How it ends well.
+enum End {
+    /// Nobody could have been told of hooks.
+    NoClusterApi,
+    /// Nobody was.
+    NotThere,
+    /// They were taken back.
+    Gone,
+}
+
+impl End {
+    fn words(&self, screen: Screen, name: &str) -> String {
+        let words = match self {
+            Self::NoClusterApi => "Cluster API is not installed; there is nothing to take back".to_owned(),
+            Self::NotThere => format!("there is no ExtensionConfig {name}"),
+            Self::Gone => format!("ExtensionConfig {name} is gone; Cluster API calls no hook of Berth any more"),
+        };
+        screen::text(screen, &words)
+    }
+}
+
+/// Why it is not done, and for whose sake.
+fn refusal(screen: Screen, name: &str, referrers: &BTreeMap<ObjectKey, Vec<String>>) -> String {
+    let needed = format!(
+        "ExtensionConfig {name} is still needed: clusters of these ClusterClasses could not be reconciled without it"
+    );
+    let classes: Vec<String> = referrers.iter().map(|(key, names)| format!("{key}: {}", names.join(", "))).collect();
+    let way = "remove the external patch from them, or repeat with --force";
+    format!("{}{}{}", screen::text(screen, &needed), screen::list(screen, &classes), screen::text(screen, way))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::tests::at_widths;
     use serde_json::json;
 
     fn class(name: &str, external: serde_json::Value) -> ClusterClass {
@@ -117,5 +142,22 @@ mod tests {
         let found: Vec<String> = referrers(&classes, "vip-allocator").keys().map(ToString::to_string).collect();
         assert_eq!(found, ["team-a/new", "team-a/old"]);
         assert!(referrers(&classes, "nobody").is_empty());
+    }
+
+    #[test]
+    fn what_is_said_when_the_hooks_are_taken_back_and_when_they_are_not() {
+        let classes = [
+            class(
+                "a-class-with-a-name",
+                json!({"generatePatchesExtension": "vip-allocator-generate-patches.vip-allocator",
+                "validateTopologyExtension": "vip-allocator-validate-topology.vip-allocator"}),
+            ),
+            class("old", json!({"validateExtension": "vip-allocator-validate-topology.vip-allocator"})),
+        ];
+        let referrers = referrers(&classes, "vip-allocator");
+        insta::assert_snapshot!(at_widths(|screen| {
+            let ends = [End::NoClusterApi, End::NotThere, End::Gone].map(|end| end.words(screen, "vip-allocator"));
+            format!("{}\n{}", refusal(screen, "vip-allocator", &referrers), ends.join("\n"))
+        }));
     }
 }

@@ -80,6 +80,15 @@ pub fn text(screen: Screen, text: &str) -> String {
     out
 }
 
+/// Things below a sentence, each on lines of its own.
+pub fn list(screen: Screen, items: &[String]) -> String {
+    let mut out = String::new();
+    for item in items {
+        screen.paragraph(&mut out, "  ", "    ", 4, item);
+    }
+    out
+}
+
 /// A value, or a sign that there is none.
 pub fn cell(value: Option<&str>) -> String {
     value.filter(|value| !value.is_empty()).unwrap_or("-").to_owned()
@@ -88,14 +97,17 @@ pub fn cell(value: Option<&str>) -> String {
 /// `12 hosts: 5 free, 7 used`.
 pub fn tally(all: usize, what: &str, counts: &[(usize, &str)]) -> String {
     let parts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, sort)| format!("{count} {sort}"));
-    let plural = if all == 1 {
-        ""
-    } else if what.ends_with('s') {
-        "es"
-    } else {
-        "s"
-    };
-    format!("{all} {what}{plural}: {}", parts.collect::<Vec<_>>().join(", "))
+    format!("{}: {}", count(all, what), parts.collect::<Vec<_>>().join(", "))
+}
+
+/// `1 host` or `2 hosts`.
+pub fn count(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ if what.ends_with("ss") => format!("{number} {what}es"),
+        _ if what.ends_with('y') => format!("{number} {}ies", what.trim_end_matches('y')),
+        _ => format!("{number} {what}s"),
+    }
 }
 
 /// A time span as kubectl shows it: the two largest units at most.
@@ -110,7 +122,7 @@ pub fn age(seconds: i64) -> String {
 }
 
 /// Programs that lines which are meant to be copied begin with.
-const PROGRAMS: [&str; 4] = ["berth ", "kubectl ", "helm ", "aws "];
+const PROGRAMS: [&str; 5] = ["berth ", "kubectl ", "clusterctl ", "helm ", "aws "];
 
 /// One line of a list of checks, with a sign in a colour, a name as wide as `names`, and below what to do about it. A command
 /// is never cut, so that it can be copied.

@@ -1,8 +1,11 @@
 //! `berth top`: what a running Berth does, from the metrics it serves anyway.
 
 mod figures;
+mod keys;
 mod show;
+mod signals;
 mod source;
+mod view;
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -16,7 +19,10 @@ use crate::explain::print;
 use crate::screen::{self, Screen};
 
 use figures::{Figures, Look};
+use keys::Keyboard;
+use signals::Signals;
 use source::Source;
+use view::View;
 
 /// Looking more often would show nothing but the looking.
 const SHORTEST: Duration = Duration::from_millis(200);
@@ -70,7 +76,7 @@ pub async fn top(options: TopOptions) -> anyhow::Result<()> {
     print(options.output.output, "Top", &figures, |screen| show::draw(screen, &figures))
 }
 
-/// Draws again and again, until Ctrl-C, or q and Enter.
+/// Draws again and again, until Ctrl-C, q or a signal that ends a program.
 async fn follow(
     source: &Source,
     clock: &Clock,
@@ -78,54 +84,83 @@ async fn follow(
     first: Look,
     interval: Duration,
 ) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    let mut asked = quit();
-    write!(out, "{ENTER}")?;
-    let (mut before, mut shown) = (first, String::new());
+    let out = std::io::stdout();
+    // Before the terminal is changed: whatever ends the process from here on, it is changed back.
+    let mut signals = Signals::listen()?;
+    let (mut keyboard, mut view, mut listening) = (Keyboard::listen(), View::default(), true);
+    let mut other = Other::enter(&out)?;
+    let later = async || {
+        tokio::time::sleep(interval).await;
+        source.look(clock, start).await
+    };
+    let (mut before, mut figures, mut next) = (first, None, Box::pin(later()));
     let end = loop {
         let screen = Screen::standard_output();
-        let drawn = if shown.is_empty() { screen::text(screen, "looking…") } else { shown.clone() };
+        let text = told(screen, &view, figures.as_ref());
         let lines = terminal_size::terminal_size_of(&out).map(|(_, lines)| usize::from(lines.0));
-        if let Err(error) = write!(out, "{CLEAR}{}", show::fit(&drawn, lines)).and_then(|()| out.flush()) {
+        let window = view.window(screen, &text, lines);
+        if let Err(error) = other.show(&window) {
             break Err(error.into());
         }
         tokio::select! {
-            signal = tokio::signal::ctrl_c() => break signal.map_err(Into::into),
-            Some(()) = asked.recv() => break Ok(()),
-            () = tokio::time::sleep(interval) => {}
-        }
-        let look = tokio::select! {
-            signal = tokio::signal::ctrl_c() => break signal.map_err(Into::into),
-            Some(()) = asked.recv() => break Ok(()),
-            look = source.look(clock, start) => look,
-        };
-        // A process that restarts is worth waiting for.
-        shown = match look {
-            Ok(after) => {
-                let drawn = show::draw(screen, &Figures::of(&before, &after));
-                before = after;
-                drawn
+            () = signals.any() => break Ok(()),
+            key = keyboard.pressed.recv(), if listening => match key {
+                Some(key) if view.press(key) => break Ok(()),
+                Some(_) => {}
+                // Standard input is over; Ctrl-C is not.
+                None => listening = false,
+            },
+            look = &mut next => {
+                // A process that restarts is worth waiting for.
+                figures = Some(look.map(|after| {
+                    let figures = Figures::of(&before, &after);
+                    before = after;
+                    figures
+                }));
+                next = Box::pin(later());
             }
-            Err(error) => screen::text(screen, &format!("not seen: {error:#}")),
-        };
+        }
     };
-    write!(out, "{LEAVE}{shown}")?;
+    drop(other);
+    std::io::stdout().write_all(left(Screen::standard_output(), &view, figures.as_ref()).as_bytes())?;
     end
 }
 
-/// Tells when somebody types q and Enter. The thread ends with the process: nobody can wake it from a read.
-fn quit() -> tokio::sync::mpsc::Receiver<()> {
-    let (tell, asked) = tokio::sync::mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines().map_while(Result::ok) {
-            if line.trim().eq_ignore_ascii_case("q") {
-                // Whoever asked may have ended already.
-                let _ = tell.blocking_send(());
-                return;
-            }
-        }
-    });
-    asked
+/// The other screen of a terminal. The first is there again, with its cursor, once this is dropped: a panic does that too.
+struct Other<W: Write>(W);
+
+impl<W: Write> Other<W> {
+    fn enter(out: W) -> std::io::Result<Self> {
+        let mut other = Self(out);
+        write!(other.0, "{ENTER}")?;
+        Ok(other)
+    }
+
+    fn show(&mut self, window: &str) -> std::io::Result<()> {
+        write!(self.0, "{CLEAR}{window}")?;
+        self.0.flush()
+    }
+}
+
+impl<W: Write> Drop for Other<W> {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing back.
+        let _ = write!(self.0, "{LEAVE}").and_then(|()| self.0.flush());
+    }
+}
+
+/// What stays on the first screen of the terminal: the last figures, if there were any.
+fn left(screen: Screen, view: &View, figures: Option<&anyhow::Result<Figures>>) -> String {
+    figures.map(|figures| told(screen, view, Some(figures))).unwrap_or_default()
+}
+
+/// What is on the screen.
+fn told(screen: Screen, view: &View, figures: Option<&anyhow::Result<Figures>>) -> String {
+    match figures {
+        None => screen::text(screen, "looking…"),
+        Some(Ok(figures)) => show::draw(screen, &view.of(figures)),
+        Some(Err(error)) => screen::text(screen, &format!("not seen: {error:#}")),
+    }
 }
 
 #[cfg(test)]

@@ -1,42 +1,41 @@
 //! The checks themselves. Each only reads.
 
-use std::collections::BTreeSet;
-
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
-};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
     SubjectAccessReviewSpec,
 };
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kit::class::chain;
 use kit::kinds::{Kind, Kinds};
 use kit::rights::Reach;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::{Check, Level, claims, hosts, machines, vip};
+use super::operator::Operator;
+use super::{Check, Level, cloudstack, of_room_by, webhooks};
 use crate::rooms;
 
 /// The oldest server whose fields we rely on.
 const OLDEST_MINOR: u32 = 33;
 
 /// Every check, in the order in which one depends on the next.
-pub async fn all(client: &Client, namespace: &str) -> Vec<Check> {
-    let api = api(client).await;
+pub async fn all(client: &Client, operator: &Operator) -> Vec<Check> {
+    let (api, namespace) = (api(client).await, operator.namespace.as_str());
     let reachable = api.level != Level::Failure;
     let mut checks = vec![api];
     if reachable {
+        checks.extend(operator.check());
         checks.push(kinds(client).await);
-        checks.push(rights(client, namespace).await);
-        checks.push(webhooks(client).await);
+        checks.push(rights(client, operator).await);
+        checks.extend(webhooks::all(client, operator).await);
         checks.push(leadership(client, namespace).await);
-        checks.extend(vip::all(client).await);
-        checks.extend(claims::all(client).await);
-        checks.extend(machines::all(client).await);
-        checks.extend(hosts::all(client).await);
+        for room in rooms::BUILT.iter().filter(|room| rooms::runs(&operator.flags, room.name)) {
+            checks.extend(of_room_by(client, room.name, operator).await);
+            if room.name == "clusters" {
+                checks.extend(Box::pin(cloudstack::secrets(client, operator)).await);
+            }
+        }
     }
     checks
 }
@@ -88,13 +87,17 @@ async fn kinds(client: &Client) -> Check {
 }
 
 /// Asks for the operator's own account where it is installed, otherwise for whoever runs the doctor.
-async fn rights(client: &Client, namespace: &str) -> Check {
+async fn rights(client: &Client, operator: &Operator) -> Check {
+    let (namespace, system) = (operator.namespace.as_str(), operator.flags.clusters.system_namespace.as_str());
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let account = matches!(accounts.get_opt("berth").await, Ok(Some(_)));
     let user = account.then(|| format!("system:serviceaccount:{namespace}:berth"));
     let who = user.clone().unwrap_or_else(|| "the current user".to_owned());
-    let (mut asked, mut denied) = (0usize, Vec::new());
-    for right in rooms::rights() {
+    // Nobody can be given rights in a namespace that is not there.
+    let spaces: Api<Namespace> = Api::all(client.clone());
+    let there = needs_system(operator) && !matches!(spaces.get_opt(system).await, Ok(None));
+    let (mut asked, mut denied, mut apart) = (0usize, Vec::new(), Vec::new());
+    for right in rooms::rights_of(&operator.flags).into_iter().filter(|right| there || right.reach != Reach::System) {
         for (resource, verb) in right.resources.iter().flat_map(|r| right.verbs.iter().map(move |v| (r, v))) {
             let (plural, part) = resource.split_once('/').unwrap_or((resource, ""));
             let attributes = ResourceAttributes {
@@ -104,12 +107,17 @@ async fn rights(client: &Client, namespace: &str) -> Check {
                 verb: Some((*verb).to_owned()),
                 // One name stands for all: they are granted by one rule.
                 name: right.names.first().map(|name| (*name).to_owned()),
-                namespace: (right.reach == Reach::OwnNamespace).then(|| namespace.to_owned()),
+                namespace: match right.reach {
+                    Reach::Cluster => None,
+                    Reach::System => Some(system.to_owned()),
+                    Reach::OwnNamespace => Some(namespace.to_owned()),
+                },
                 ..ResourceAttributes::default()
             };
             asked += 1;
             match allowed(client, user.as_deref(), attributes).await {
                 Ok(true) => {}
+                Ok(false) if right.reach == Reach::System => apart.push(format!("{verb} {resource}")),
                 Ok(false) => denied.push(format!("{verb} {resource}")),
                 Err(error) => {
                     let fix = "run the doctor as a user who may create subject access reviews";
@@ -118,13 +126,27 @@ async fn rights(client: &Client, namespace: &str) -> Check {
             }
         }
     }
+    apart.sort();
+    apart.dedup();
+    if denied.is_empty() && !apart.is_empty() {
+        let found = format!("{who} may not, in {system}: {}", apart.join(", "));
+        let fix = "install or upgrade the chart with the room clusters, which alone needs them; or name another --system-namespace";
+        return Check::warn("rights", found, fix);
+    }
     if denied.is_empty() {
         return Check::ok("rights", format!("{who} may make all {asked} kinds of calls the rooms make"));
     }
+    denied.extend(apart.into_iter().map(|one| format!("{one} in {system}")));
     denied.sort();
     denied.dedup();
     let found = format!("{who} may not: {}", denied.join(", "));
     Check::fail("rights", found, "install or upgrade the chart, whose roles are generated from the same list")
+}
+
+/// Whether the operator looks into the namespace of the system at all.
+fn needs_system(operator: &Operator) -> bool {
+    let own = &operator.flags;
+    own.namespace.is_empty() || own.namespace.contains(&own.clusters.system_namespace)
 }
 
 async fn allowed(client: &Client, user: Option<&str>, attributes: ResourceAttributes) -> Result<bool, kube::Error> {
@@ -146,34 +168,6 @@ async fn allowed(client: &Client, user: Option<&str>, attributes: ResourceAttrib
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-async fn webhooks(client: &Client) -> Check {
-    let fix = "berth webhooks | kubectl apply -f -   (the chart does this and fills in the certificate authority)";
-    let checks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    let defaults: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let (checks, defaults) = match (checks.get_opt("berth").await, defaults.get_opt("berth").await) {
-        (Ok(Some(checks)), Ok(Some(defaults))) => (checks, defaults),
-        (Ok(None), Ok(None)) => {
-            return Check::warn("webhooks", "none: mistakes show up as conditions only, after the fact", fix);
-        }
-        (Ok(None), Ok(Some(_))) => return Check::warn("webhooks", "those that check objects are missing", fix),
-        (Ok(Some(_)), Ok(None)) => return Check::warn("webhooks", "those that fill in defaults are missing", fix),
-        (Err(error), _) | (_, Err(error)) => {
-            return Check::warn("webhooks", format!("cannot be read: {}", chain(&error)), fix);
-        }
-    };
-    let checks = checks.webhooks.into_iter().flatten().map(|hook| (hook.name, hook.client_config));
-    let defaults = defaults.webhooks.into_iter().flatten().map(|hook| (hook.name, hook.client_config));
-    let hooks: Vec<(String, WebhookClientConfig)> = checks.chain(defaults).collect();
-    let untrusted = hooks.iter().filter(|(_, config)| config.ca_bundle.as_ref().is_none_or(|b| b.0.is_empty()));
-    let names: BTreeSet<&str> = untrusted.map(|(name, _)| name.as_str()).collect();
-    if !names.is_empty() {
-        let names: Vec<&str> = names.into_iter().collect();
-        let fix = "start Berth with --webhook-self-signed, or let cert-manager inject the authority";
-        return Check::fail("webhooks", format!("no certificate authority in: {}", names.join(", ")), fix);
-    }
-    Check::ok("webhooks", format!("{} registered, each with a certificate authority", hooks.len()))
-}
-
 async fn leadership(client: &Client, namespace: &str) -> Check {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     match leases.get_opt("berth").await {
@@ -188,5 +182,47 @@ async fn leadership(client: &Client, namespace: &str) -> Check {
         Err(error) => {
             Check::warn("leadership", format!("cannot be read: {}", chain(&error)), "run the doctor with more rights")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sim::server::Server;
+
+    use super::*;
+
+    /// What is said of an operator with these arguments.
+    async fn of(args: &[&str]) -> Vec<Check> {
+        let server = Server::new(1);
+        server.register(sim::server::Kind::namespaced("apps", "v1", "Deployment", "deployments"));
+        for namespace in ["berth-system", "eksa-system"] {
+            server.namespace(namespace);
+        }
+        let pod = json!({"containers": [{"name": "berth", "args": args}]});
+        server
+            .put(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"namespace": "berth-system", "name": "berth"}, "spec": {"template": {"spec": pod}}}))
+            .unwrap();
+        let client = server.client("doctor").kube();
+        all(&client, &Operator::find(&client, "berth-system").await).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rooms_that_do_not_run_are_not_judged() {
+        let names = |checks: &[Check]| checks.iter().map(|check| check.name).collect::<Vec<_>>();
+        let everything = of(&["run"]).await;
+        assert!(names(&everything).contains(&"cluster api") && names(&everything).contains(&"groups"));
+        let one = of(&["run", "--controllers=vip"]).await;
+        assert!(names(&one).contains(&"cluster api") && !names(&one).contains(&"groups"), "{:?}", names(&one));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn arguments_that_are_not_known_are_told_and_not_taken_for_none() {
+        let told = |checks: Vec<Check>| checks.into_iter().find(|check| check.name == "operator");
+        assert_eq!(told(of(&["run", "--workers=3"]).await), None);
+        let check = told(of(&["run", "--a-flag-of-tomorrow"]).await).unwrap();
+        assert_eq!(check.level, Level::Warning);
+        assert!(check.found.contains("--a-flag-of-tomorrow"), "{check:?}");
     }
 }

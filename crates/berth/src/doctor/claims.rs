@@ -9,34 +9,50 @@ use claims::facts::{ClaimFacts, PolicyFacts, QuotaFacts};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 
-use super::{Check, OURS, list, some};
+use super::{Check, OURS, count, list, some};
 
 /// The kinds of claims that rooms of Berth serve.
 const SERVED: [&str; 3] = [BAREMETAL, ::hosts::claim::KIND, ::clusters::vm::KIND];
 
-/// The checks of the room; without hosts only the first.
+/// The checks of the room. Claims of other kinds than `baremetal` work without hosts, so all is looked at without them too.
 pub async fn all(client: &Client) -> Vec<Check> {
-    let hosts = match list::<BareMetalHost>(client, "hosts").await {
-        Ok(Some(hosts)) => hosts.len(),
-        // Claims of other kinds work without them.
-        Ok(None) => {
-            let found = "BareMetalHosts are not installed: claims of the kind baremetal wait for them";
-            return vec![Check::ok("hosts", found)];
-        }
-        Err(check) => return vec![check],
+    let (hosts, policies_read, quotas_read, claims) = tokio::join!(
+        Box::pin(list::<BareMetalHost>(client, "hosts")),
+        Box::pin(list::<HostDeployPolicy>(client, "policies")),
+        Box::pin(list::<HostClaimQuota>(client, "quotas")),
+        Box::pin(list::<HostClaim>(client, "claims")),
+    );
+    let (installed, hosts) = match hosts {
+        Ok(hosts) => (hosts.is_some(), self::hosts(hosts.as_deref(), claims.as_ref().ok().and_then(Option::as_deref))),
+        Err(check) => (true, check),
     };
-    let mut checks = vec![Check::ok("hosts", format!("BareMetalHosts are served, {hosts} in all"))];
-    checks.push(check(list::<HostDeployPolicy>(client, "policies").await, |all| policies(&all)));
-    checks.push(check(list::<HostClaimQuota>(client, "quotas").await, |all| quotas(&all)));
-    checks.push(check(list::<HostClaim>(client, "claims").await, |all| claimers(&all)));
-    checks
+    // Policies are about hosts alone.
+    let policies = if installed { check(policies_read, policies) } else { None };
+    std::iter::once(hosts).chain(policies).chain(check(quotas_read, quotas)).chain(check(claims, claimers)).collect()
 }
 
-fn check<K>(listed: Result<Option<Vec<K>>, Check>, judge: impl FnOnce(Vec<K>) -> Check) -> Check {
+/// What one judges of a kind; nothing where it is not served, which the check of Berth's own kinds has told.
+fn check<K>(listed: Result<Option<Vec<K>>, Check>, judge: impl FnOnce(&[K]) -> Check) -> Option<Check> {
     match listed {
-        // The check of Berth's own kinds has told when one is missing.
-        Ok(all) => judge(all.unwrap_or_default()),
-        Err(check) => check,
+        Ok(all) => all.as_deref().map(judge),
+        Err(check) => Some(check),
+    }
+}
+
+/// Whether there are hosts for those who claim them.
+fn hosts(hosts: Option<&[BareMetalHost]>, claims: Option<&[HostClaim]>) -> Check {
+    if let Some(hosts) = hosts {
+        return Check::ok("hosts", format!("BareMetalHosts are served, {} in all", hosts.len()));
+    }
+    let wanting =
+        claims.unwrap_or_default().iter().filter(|claim| ClaimFacts::of((*claim).clone()).spec.kind == BAREMETAL);
+    match wanting.count() {
+        0 => Check::ok("hosts", "BareMetalHosts are not installed, and no claim waits for one"),
+        count => {
+            let wait = if count == 1 { "1 claim waits".to_owned() } else { format!("{count} claims wait") };
+            let fix = "install the Bare Metal Operator's definitions and hosts, or name another kind in new claims";
+            Check::warn("hosts", format!("BareMetalHosts are not installed, and {wait} for them"), fix)
+        }
     }
 }
 
@@ -53,7 +69,7 @@ fn policies(all: &[HostDeployPolicy]) -> Check {
     }
     match all.len() {
         0 => Check::ok("policies", "no HostDeployPolicy: claims get hosts of their own namespace only"),
-        count => Check::ok("policies", format!("{count} HostDeployPolicies, none refused")),
+        all => Check::ok("policies", format!("{}, none refused", count(all, "HostDeployPolicy"))),
     }
 }
 
@@ -70,7 +86,7 @@ fn quotas(all: &[HostClaimQuota]) -> Check {
     }
     match all.len() {
         0 => Check::ok("quotas", "no HostClaimQuota: tenants hold as many hosts as policies let them"),
-        count => Check::ok("quotas", format!("{count} HostClaimQuotas, all kept")),
+        all => Check::ok("quotas", format!("{}, all kept", count(all, "HostClaimQuota"))),
     }
 }
 
@@ -84,7 +100,7 @@ fn claimers(all: &[HostClaim]) -> Check {
     });
     let foreign: Vec<String> = foreign.collect();
     if foreign.is_empty() {
-        return Check::ok("claims", format!("{} HostClaims, all looked after by Berth alone", all.len()));
+        return Check::ok("claims", format!("{}, all looked after by Berth alone", count(all.len(), "HostClaim")));
     }
     let fix = "switch the claim controller of the other operator off: it knows no kinds and would bind every claim";
     Check::fail("claims", format!("status written by another controller: {}", some(&foreign)), fix)
@@ -123,6 +139,25 @@ mod tests {
         assert_eq!(quotas(&[object("new", &json!([]))]).level, Level::Ok, "nobody has looked at it yet");
         let check = quotas(&[object("gold", &condition(READY, "False"))]);
         assert_eq!((check.level, check.found.as_str()), (Level::Warning, "gold: Ready is False"));
+    }
+
+    #[test]
+    fn without_hosts_it_is_told_who_waits_for_them() {
+        let claim = |kind: &str| -> HostClaim {
+            serde_json::from_value(
+                json!({"metadata": {"namespace": "a", "name": kind}, "spec": {"poweredOn": true, "kind": kind}}),
+            )
+            .unwrap()
+        };
+        let (metal, cloud) = (claim("baremetal"), claim("cloudstack-vm"));
+        assert_eq!(hosts(None, Some(std::slice::from_ref(&cloud))).level, Level::Ok);
+        assert_eq!(hosts(None, None).level, Level::Ok);
+        let check = hosts(None, Some(&[metal.clone(), cloud]));
+        assert_eq!(
+            (check.level, check.found.as_str()),
+            (Level::Warning, "BareMetalHosts are not installed, and 1 claim waits for them")
+        );
+        assert_eq!(hosts(Some(&[]), Some(&[metal])).level, Level::Ok);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use kit::clock::Clock;
 use kube::Client;
 
-use super::{Check, OURS, list, some};
+use super::{Check, OURS, count, list, some};
 use crate::look::Shown;
 
 /// A host whose release takes longer than this is worth a look.
@@ -63,7 +63,11 @@ fn journals(machines: &[(ObjectKey, MachineFacts)]) -> Check {
     let hosts: usize = machines.iter().map(|(_, facts)| live(facts)).sum();
     Check::ok(
         "journals",
-        format!("{} AWSMachines with {hosts} dedicated hosts, all journals can be read", machines.len()),
+        format!(
+            "{} with {}, all journals can be read",
+            count(machines.len(), "AWSMachine"),
+            count(hosts, "dedicated host")
+        ),
     )
 }
 
@@ -142,7 +146,10 @@ fn judge(networks: &[AWSCluster], known: &[(&str, BTreeSet<String>)]) -> Check {
     });
     let missing: Vec<String> = missing.collect();
     if missing.is_empty() {
-        return Check::ok("identities", format!("{} AWSClusters, every identity they name is there", networks.len()));
+        return Check::ok(
+            "identities",
+            format!("{}, every identity they name is there", count(networks.len(), "AWSCluster")),
+        );
     }
     let fix = "make the identity, with allowedNamespaces that take the cluster's namespace in";
     Check::fail("identities", some(&missing), fix)

@@ -15,7 +15,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 
-use super::{Check, list, some};
+use super::{Check, count, list, some};
 
 /// The definition that others may have installed.
 const DEFINITION: &str = "metal3machines.infrastructure.cluster.x-k8s.io";
@@ -92,7 +92,9 @@ fn of_machines(machines: &[Metal3Machine], knows: Option<bool>) -> Check {
         return Check::warn("machines", some(&stuck), fix);
     }
     let direct = machines.len().saturating_sub(ours.len());
-    Check::ok("machines", format!("{} Metal3Machines on claims, {direct} that take hosts directly", ours.len()))
+    let on_claims = count(ours.len(), "Metal3Machine");
+    let takes = if direct == 1 { "takes" } else { "take" };
+    Check::ok("machines", format!("{on_claims} on claims, {direct} that {takes} hosts directly"))
 }
 
 /// A kind that nobody serves holds its machines up for ever.
@@ -136,7 +138,7 @@ mod tests {
         let direct = machine("b", None, "InvalidSpec");
         let check = of_machines(&[waits.clone(), direct.clone()], Some(true));
         assert_eq!(check.level, Level::Ok);
-        assert_eq!(check.found, "1 Metal3Machines on claims, 1 that take hosts directly");
+        assert_eq!(check.found, "1 Metal3Machine on claims, 1 that takes hosts directly");
         let stuck = machine("c", Some("baremetal"), "ClaimNameConflict");
         let check = of_machines(&[waits, direct, stuck], Some(true));
         assert_eq!((check.level, check.found.as_str()), (Level::Warning, "team-a/c: it says ClaimNameConflict"));

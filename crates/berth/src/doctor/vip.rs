@@ -1,14 +1,12 @@
 //! Whether the room `vip` stands on firm ground: Cluster API, the IPAM provider, and the registration of the hooks.
 
-use api::meta::View;
 use api::views::{Cluster, ClusterClass, GlobalInClusterIPPool, IPAddressClaim, InClusterIPPool};
 use kit::class::chain;
-use kit::kinds::{Kind, Kinds};
 use kube::Client;
 use kube::api::ListParams;
 use serde_json::Value;
 
-use super::Check;
+use super::{Check, pools, served};
 use crate::registration;
 
 /// The name that the chart gives the ExtensionConfig.
@@ -23,14 +21,10 @@ pub async fn all(client: &Client) -> Vec<Check> {
     let mut checks = vec![capi];
     if there {
         checks.push(ipam(client).await);
+        checks.extend(pools::check(client).await);
         checks.push(hooks(client).await);
     }
     checks
-}
-
-async fn served<K: View>(client: &Client) -> Result<Option<Kind>, Box<kube::Error>> {
-    let versions = Kind::of::<K>().at(K::VERSIONS);
-    Ok(Kinds::new(client.clone()).first_served(&versions).await?.cloned())
 }
 
 async fn cluster_api(client: &Client) -> (Check, bool) {

@@ -11,7 +11,7 @@ use anyhow::Context;
 use api::key::ObjectKey;
 use api::raw::HostClaim;
 use kit::clock::Clock;
-use kit::explain::{Explanation, Node};
+use kit::explain::{Explanation, Level, Next, Node};
 use kube::Client;
 use serde::Serialize;
 
@@ -28,7 +28,33 @@ const LABELS: usize = 4;
 /// Explains a claim.
 pub async fn about(client: &Client, options: &AboutOptions, name: &str) -> anyhow::Result<Explanation> {
     let (mut sight, key) = see(client, options, name, Hardware::AtOnce, "explain").await?;
-    explain(&mut sight, &key, Clock::system().now()).context("the claim was not read")
+    let told = explain(&mut sight, &key, Clock::system().now()).context("the claim was not read")?;
+    Ok(continued(told))
+}
+
+/// The same with when it is looked at again, where the room that serves its kind goes by a pause.
+pub(super) fn continued(mut told: Explanation) -> Explanation {
+    let kind = told.facts.iter().find(|fact| fact.name == "kind").map(|fact| fact.value.as_str());
+    if matches!(told.level, Level::Waiting | Level::Problem) && told.next.is_empty() {
+        told.next.extend(kind.and_then(again));
+    }
+    told
+}
+
+/// When a claim of a kind is looked at again that is not as it should be. How long the pause is by now, only the operator
+/// knows.
+fn again(kind: &str) -> Option<Next> {
+    let by = match kind {
+        ::hosts::claim::KIND => "hosts",
+        ::clusters::vm::KIND => "clusters",
+        _ => return None,
+    };
+    // All kinds of claims keep to the same pauses.
+    let [shortest, longest] = [1, u32::MAX].map(|tries| ::hosts::claim::pace(tries).as_secs());
+    let what = format!(
+        "look again at every change, and without one after a pause that doubles from {shortest} s to {longest} s"
+    );
+    Some(Next { by, what })
 }
 
 /// Draws a claim.
@@ -77,10 +103,11 @@ pub(super) async fn hosts_listed(client: &Client, options: &ListOptions) -> anyh
     options.rows.render("HostList", &items, &document, |screen| hosts_screen(screen, &table))
 }
 
+/// The hosts that are left, and how many of each sort.
 #[derive(Serialize)]
-struct Hosts<'a> {
-    counts: HostCounts,
-    items: &'a [Host],
+pub(super) struct Hosts<'a> {
+    pub(super) counts: HostCounts,
+    pub(super) items: &'a [Host],
 }
 
 /// A host, and where it is.

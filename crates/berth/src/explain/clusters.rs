@@ -1,7 +1,8 @@
 //! Clusters on CloudStack: what keeps each from being ready, what it consists of, and all of them in a table.
 
+use ::clusters::decide::{ENDPOINT, LEAVING};
 use api::key::ObjectKey;
-use api::names::clusters::{ON, PAUSED_ANNOTATION, SKIP_IP_CHECK_ANNOTATION};
+use api::names::clusters::{FINALIZER, ON, PAUSED_ANNOTATION, SKIP_IP_CHECK_ANNOTATION};
 use api::own::anywhere::{Cluster, GradedCondition};
 use api::reasons::READY;
 use api::reasons::clusters::{
@@ -198,7 +199,23 @@ fn datacenter(seen: &Anywhere, need: Making<'_>) -> Need {
 
 /// What Berth does next, by the first thing that is not as it should be.
 fn next(cluster: &Cluster, level: Level) -> Vec<Next> {
-    if level != Level::Waiting || cluster.metadata.deletion_timestamp.is_some() {
+    let next = |what: String| vec![Next { by: "clusters", what }];
+    if level == Level::Aside || self_managed(cluster) {
+        return Vec::new();
+    }
+    if cluster.metadata.deletion_timestamp.is_some() {
+        if !cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
+            // Nothing was generated for it, or all of it is gone.
+            return Vec::new();
+        }
+        let often = LEAVING.as_secs();
+        return next(format!("deletes what was generated, and looks every {often} s whether it is gone"));
+    }
+    let failure = cluster.status.as_ref().map(|status| status.failure_reason.as_str()).unwrap_or_default();
+    if failure == Reason::UnavailableControlPlaneIP.as_str() {
+        return next(format!("asks the endpoint again every {} s, and at every change", ENDPOINT.as_secs()));
+    }
+    if level != Level::Waiting {
         return Vec::new();
     }
     let open = |kind: &str| condition(cluster, kind).is_none_or(|condition| condition.status != "True");
@@ -209,7 +226,8 @@ fn next(cluster: &Cluster, level: Level) -> Vec<Next> {
     } else {
         "waits for the workers"
     };
-    vec![Next { by: "clusters", what: what.to_owned() }]
+    // After a call that failed the pause grows.
+    next(format!("{what}; looks again at every change, and within half a minute without one unless a call fails"))
 }
 
 fn fixes(cluster: &Cluster) -> Vec<Fix> {
@@ -402,8 +420,9 @@ fn rows_screen(screen: Screen, items: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screen::tests::at_widths;
+    use crate::screen::tests::{at_widths, document};
     use serde_json::json;
+    use sim::dock::objects::merged;
 
     fn cluster(status: Value) -> Cluster {
         serde_json::from_value(json!({
@@ -438,6 +457,32 @@ mod tests {
         assert_eq!(told.needs[0].reason, Some("UnavailableControlPlaneIP"));
         let commands: Vec<String> = told.fixes.into_iter().filter_map(|fix| fix.command).collect();
         assert_eq!(commands, ["kubectl annotate eksac prod -n team-a anywhere.eks.amazonaws.com/skip-ip-check=true"]);
+        assert_eq!(told.next[0].what, "asks the endpoint again every 60 s, and at every change");
+    }
+
+    #[test]
+    fn it_is_told_when_the_next_look_is_as_long_as_there_is_one() {
+        let next = |more: Value| {
+            let plain = serde_json::to_value(cluster(json!({}))).unwrap();
+            let cluster: Cluster = serde_json::from_value(merged(plain, &more)).unwrap();
+            let (level, _) = verdict(&cluster);
+            next(&cluster, level).into_iter().map(|next| next.what).collect::<Vec<_>>().join("; ")
+        };
+        let waits = next(json!({}));
+        assert!(waits.starts_with("waits for the control plane") && waits.contains("within half a minute"), "{waits}");
+        let going = json!({"metadata": {"deletionTimestamp": "2026-01-02T03:04:05Z", "finalizers": [FINALIZER]}});
+        let leaves = next(going.clone());
+        assert!(leaves.contains("looks every 60 s whether it is gone"), "{leaves}");
+        assert_eq!(next(json!({"metadata": {"deletionTimestamp": "2026-01-02T03:04:05Z"}})), "", "nobody waits for it");
+        let own = json!({"spec": {"managementCluster": {"name": "prod"}}});
+        let not_ready =
+            json!({"status": {"conditions": [said("Ready", "False", "Info", "RollingUpgradeInProgress", "x")]}});
+        for more in [going, not_ready] {
+            assert_eq!(next(merged(own.clone(), &more)), "", "one that manages itself is left alone");
+        }
+        let annotation = json!({"metadata": {"annotations": {PAUSED_ANNOTATION: ON}}});
+        assert_eq!(next(annotation), "");
+        assert_eq!(next(json!({"status": {"failureReason": "ClusterInvalid", "failureMessage": "x"}})), "");
     }
 
     #[test]
@@ -495,6 +540,14 @@ mod tests {
             screen::tree(screen, &root),
             rows_screen(screen, &rows)
         )));
+    }
+
+    #[test]
+    fn the_table_for_programs() {
+        let fine = cluster(json!({"reconciledGeneration": 2, "conditions": [said("Ready", "True", "", "", "")]}));
+        let invalid = cluster(json!({"failureReason": "ClusterInvalid", "failureMessage": "x"}));
+        let items = [row(&fine), row(&invalid), row(&cluster(json!({})))];
+        insta::assert_snapshot!(document("ClusterList", &Rows { items: &items }));
     }
 
     #[test]

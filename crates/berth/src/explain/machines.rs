@@ -2,6 +2,7 @@
 
 mod told;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::hosts::config::Config;
@@ -12,6 +13,7 @@ use ::hosts::snapshot::Snapshot;
 use anyhow::Context;
 use api::key::ObjectKey;
 use api::names::AccountId;
+use api::views::Machine;
 use aws::cloud::{Cloud, Door, DoorError};
 use aws::errors::Error as Ec2Error;
 use aws::net::{Aws, Ec2Client, Meter, Options};
@@ -21,6 +23,7 @@ use kit::class::chain;
 use kit::clock::Clock;
 use kit::events::Events;
 use kit::explain::{Explanation, Node};
+use kit::feed::Seen;
 use kit::room::Room;
 use kit::write::Writer;
 use kube::Client;
@@ -134,6 +137,29 @@ pub async fn of_cluster(
     for key in keys {
         let snapshot = observed(&keeper, &key).await?;
         nodes.push(tree(&Told { snapshot, looked: false, identity: None, unseen: Vec::new() }));
+    }
+    Ok(nodes)
+}
+
+/// What these Machines of Cluster API are made of, where that is an AWSMachine, by their names; EC2 is not asked.
+pub async fn below(
+    client: &Client,
+    around: &Surroundings,
+    options: &AboutOptions,
+    owners: &[Machine],
+) -> anyhow::Result<BTreeMap<ObjectKey, Node>> {
+    let config = Config { watch_filter: options.operator.watch_filter.value(), ..Config::default() };
+    let (mut nodes, keeper) = (BTreeMap::new(), keeper(client, around, &config, Sky::Closed));
+    for owner in owners {
+        let made_of = owner.spec.infrastructure_ref.as_ref().filter(|to| to.kind == "AWSMachine");
+        let Some(made_of) = made_of else { continue };
+        let owner = ObjectKey::of(owner);
+        let key = ObjectKey::namespaced(owner.namespace().unwrap_or_default(), made_of.name.as_str());
+        if !matches!(around.world.machines.get(&key), Seen::At(_)) {
+            continue;
+        }
+        let snapshot = observed(&keeper, &key).await?;
+        nodes.insert(owner, tree(&Told { snapshot, looked: false, identity: None, unseen: Vec::new() }));
     }
     Ok(nodes)
 }

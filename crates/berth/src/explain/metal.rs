@@ -11,7 +11,7 @@ use kube::Client;
 use super::AboutOptions;
 use crate::look::{self, Hardware, Metal, Reader};
 
-pub use told::{World, cluster, explanation, tree};
+pub use told::{World, below, cluster, explanation, offered, standing, tree};
 
 /// Explains a machine.
 pub async fn about(client: &Client, options: &AboutOptions, name: &str) -> anyhow::Result<Explanation> {
@@ -49,7 +49,8 @@ async fn see(
     Ok((world(seen, options), ObjectKey::namespaced(namespace, name)))
 }
 
-fn world(mut seen: Metal, options: &AboutOptions) -> World {
+/// What was read, judged as the operator does.
+pub fn world(mut seen: Metal, options: &AboutOptions) -> World {
     let now = Clock::system().now();
     let lists = seen.claims.take();
     let sight = lists.map(|lists| Sight::of(lists, options.operator.yard.settings(), now));

@@ -2,6 +2,7 @@
 
 mod claims;
 mod machines;
+mod members;
 mod metal;
 mod requests;
 
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use sim::dock::objects::{self, merged};
 
 use super::*;
-use crate::screen::tests::at_widths;
+use crate::screen::tests::{at_widths, document};
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 const PREFIX: &str = "vip.capi.gorizond.io";
@@ -170,6 +171,11 @@ fn the_addresses_of_all_clusters() {
     let rows = all_rows();
     insta::assert_snapshot!(at_widths(|screen| vips_screen(screen, &rows)));
     assert!(vips_screen(Screen { width: None, colour: false }, &[]).contains("-A"));
+}
+
+#[test]
+fn the_addresses_for_programs() {
+    insta::assert_snapshot!(document("VipList", &Vips { items: &all_rows() }));
 }
 
 #[test]

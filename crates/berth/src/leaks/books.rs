@@ -19,6 +19,7 @@ use kit::explain::Extent;
 use kube::{Api, Client};
 use serde::Serialize;
 
+use super::price::{Cost, hours};
 use crate::look::{Read, Reader};
 use crate::screen::age;
 
@@ -97,6 +98,9 @@ pub struct Row {
     /// What proves that it is nobody's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proof: Vec<String>,
+    /// What it has cost, where its price was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
 }
 
 impl Row {
@@ -104,8 +108,9 @@ impl Row {
     pub fn title(&self) -> String {
         let place = self.zone.as_deref().unwrap_or(&self.region);
         let kind = self.kind.as_deref().map(|kind| format!(", {kind}")).unwrap_or_default();
-        let paid = self.age_seconds.map(|seconds| format!(", paid for {}", age(seconds))).unwrap_or_default();
-        format!("{} in {place}{kind}, {}{paid}", self.host, self.state)
+        let paid = self.age_seconds.map(|seconds| format!(", paid for {} hours", hours(seconds))).unwrap_or_default();
+        let cost = self.cost.as_ref().map(|cost| format!(", about {} USD", cost.usd)).unwrap_or_default();
+        format!("{} in {place}{kind}, {}{paid}{cost}", self.host, self.state)
     }
 }
 
@@ -236,6 +241,7 @@ impl Books {
             proof: if whose == Whose::Nobody { self.proof(host, age_seconds) } else { Vec::new() },
             whose,
             note,
+            cost: None,
         }
     }
 

@@ -39,9 +39,10 @@ pub struct Outcome {
     pub proof: Vec<String>,
 }
 
+/// What became of all.
 #[derive(Serialize)]
-struct Outcomes<'a> {
-    items: &'a [Outcome],
+pub(super) struct Outcomes<'a> {
+    pub(super) items: &'a [Outcome],
 }
 
 /// Shows, asks, looks once more, and releases what is still nobody's.
@@ -57,7 +58,7 @@ pub async fn release(
         rows.iter().filter(|row| row.whose == Whose::Nobody).map(|row| row.host.as_str()).collect();
     if text {
         let screen = Screen::standard_output();
-        let shown = leaks_screen(screen, rows) + &unseen_screen(screen, &seen.unseen);
+        let shown = leaks_screen(screen, rows, true) + &unseen_screen(screen, &seen.unseen);
         std::io::stdout().write_all(shown.as_bytes())?;
     }
     if !found.is_empty() && !options.yes {
@@ -71,13 +72,25 @@ pub async fn release(
     match options.output.output {
         Output::Json => print(Output::Json, "ReleaseList", &Outcomes { items: &outcomes }, |_| String::new())?,
         Output::Text => {
-            let screen = Screen::standard_output();
-            let shown: String = outcomes.iter().map(|outcome| screen::text(screen, &outcome.words())).collect();
-            std::io::stdout().write_all(shown.as_bytes())?;
+            std::io::stdout().write_all(outcomes_screen(Screen::standard_output(), &outcomes).as_bytes())?;
         }
     }
     // Whoever relies on the exit code must learn that something is still paid for.
     if outcomes.iter().all(|outcome| outcome.released) { Ok(()) } else { Err(Code(1).into()) }
+}
+
+/// What became of each, and of all.
+pub(super) fn outcomes_screen(screen: Screen, outcomes: &[Outcome]) -> String {
+    let mut out: String = outcomes.iter().map(|outcome| screen::text(screen, &outcome.words())).collect();
+    let kept = outcomes.iter().filter(|outcome| !outcome.released).count();
+    if kept > 0 {
+        let words = format!(
+            "{kept} of {} not released: as far as EC2 still shows them, they go on costing money",
+            outcomes.len()
+        );
+        out += &screen::text(screen, &words);
+    }
+    out
 }
 
 impl Outcome {
@@ -90,7 +103,12 @@ impl Outcome {
 }
 
 /// Asks, where there is somebody to ask; nothing but the whole word is consent.
-fn confirmed(count: usize, person: bool, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<bool> {
+pub(super) fn confirmed(
+    count: usize,
+    person: bool,
+    input: &mut impl BufRead,
+    out: &mut impl Write,
+) -> anyhow::Result<bool> {
     if !person {
         return Err(Usage("--release asks before it releases: answer at a terminal, or give --yes".to_owned()).into());
     }

@@ -4,8 +4,9 @@ use aws::port::{HostState, HostedInstance};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::release::{Outcome, Outcomes, confirmed, outcomes_screen};
 use super::*;
-use crate::screen::tests::at_widths;
+use crate::screen::tests::{at_widths, document};
 
 const NOW: &str = "2026-01-02T12:00:00Z";
 const HERE: &str = "5b2c7f0e-6a60-4c0b-9a2f-0d6f2f3c9c11";
@@ -227,10 +228,108 @@ fn leaks_with_what_proves_them() {
     rows.retain(|row| row.whose <= Whose::Doubtful);
     rows.sort_by(|a, b| (a.whose, &a.host).cmp(&(b.whose, &b.host)));
     let unseen = ["hosts in us-east-1: no credentials".to_owned()];
-    insta::assert_snapshot!(at_widths(|screen| leaks_screen(screen, &rows) + &unseen_screen(screen, &unseen)));
-    let document = serde_json::to_string_pretty(&Rows { items: &rows, unseen: &[] }).unwrap();
-    insta::assert_snapshot!("leaks_for_programs", document);
+    insta::assert_snapshot!(at_widths(|screen| leaks_screen(screen, &rows, false) + &unseen_screen(screen, &unseen)));
+    insta::assert_snapshot!("leaks_for_programs", document("LeakList", &Rows { items: &rows, unseen: &unseen }));
     let screen = Screen { width: Some(80), colour: false };
-    assert!(leaks_screen(screen, &[]).starts_with("no leaks"));
+    assert!(leaks_screen(screen, &[], false).starts_with("no leaks"));
     assert!(hosts_screen(screen, &[]).starts_with("no dedicated hosts"));
+}
+
+/// The leaks of the account, the first of them twice: of another type as well.
+fn leaked(prices: &[&str]) -> Vec<Row> {
+    let (books, hosts) = account();
+    let prices: Vec<Price> = prices.iter().map(|price| price.parse().unwrap()).collect();
+    let mut rows = books.rows("us-west-2", &hosts, now());
+    rows.retain(|row| row.whose == Whose::Nobody);
+    let other = Row { host: "h-00000000000000099".to_owned(), kind: Some("c5.metal".to_owned()), ..rows[0].clone() };
+    rows.push(other);
+    rows.into_iter().map(|row| priced(row, &prices)).collect()
+}
+
+#[test]
+fn what_leaks_cost_is_told_at_given_prices_and_never_guessed() {
+    let told = |prices: &[&str]| {
+        let shown = leaks_screen(Screen { width: None, colour: false }, &leaked(prices), false);
+        let lines = shown.lines().filter(|line| line.contains(" hours"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let bare = told(&[]);
+    assert!(
+        bare[0].ends_with("m5.metal, available, paid for 3.5 hours") && bare[1].ends_with("paid for 3.5 hours"),
+        "{bare:?}"
+    );
+    assert_eq!(
+        bare[2],
+        "2 of 2 proven to be nobody's, together paid for 7.0 hours; what that costs is told with --price TYPE=USD"
+    );
+    let one = told(&["m5.metal=4.608", "mac2.metal=1"]);
+    assert!(
+        one[0].ends_with("paid for 3.5 hours, about 16.13 USD") && one[1].ends_with("paid for 3.5 hours"),
+        "{one:?}"
+    );
+    assert!(one[2].ends_with("hours, about 16.13 USD without c5.metal, whose price was not given"), "{one:?}");
+    let both = told(&["m5.metal=4.608", "c5.metal=4.08"]);
+    assert!(both[2].ends_with("together paid for 7.0 hours, about 30.41 USD"), "{both:?}");
+}
+
+#[test]
+fn a_host_of_which_too_little_is_known_is_not_left_out_in_silence() {
+    let mut rows = leaked(&["m5.metal=4.608"]);
+    let nameless = Row { kind: None, cost: None, ..rows[0].clone() };
+    rows.push(nameless);
+    let told = together(rows.iter());
+    let both = "about 16.13 USD without c5.metal, whose price was not given, and without those of which type or age is not known";
+    assert_eq!(told, format!("together paid for 10.5 hours, {both}"));
+    rows.remove(1);
+    rows[1].age_seconds = None;
+    let told = together(rows.iter());
+    let blank = "about 16.13 USD without those of which type or age is not known";
+    assert_eq!(told, format!("together paid for at least 3.5 hours, {blank}"));
+}
+
+#[test]
+fn releasing_goes_by_two_names() {
+    use clap::Parser as _;
+    for (args, wanted) in [(vec![], false), (vec!["--release"], true), (vec!["--fix", "--yes"], true)] {
+        match crate::cli::Cli::parse_from([vec!["berth", "leaks"], args].concat()).command {
+            crate::cli::Command::Leaks(options) => assert_eq!(options.release, wanted),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn dedicated_hosts_for_programs() {
+    let (books, hosts) = account();
+    let rows = books.rows("us-west-2", &hosts[..2], now());
+    let unseen = ["hosts in us-east-1: no credentials".to_owned()];
+    insta::assert_snapshot!(document("DedicatedHostList", &Rows { items: &rows, unseen: &unseen }));
+}
+
+#[test]
+fn releasing_shows_the_proof_asks_and_tells_what_became_of_each() {
+    let rows = leaked(&["m5.metal=4.608", "c5.metal=4.08"]);
+    let outcome = |number: u8, why: Option<&str>| Outcome {
+        host: format!("h-000000000000000{number:02x}"),
+        region: "us-west-2".to_owned(),
+        released: why.is_none(),
+        why: why.map(str::to_owned),
+        proof: if why.is_none() { rows[0].proof.clone() } else { Vec::new() },
+    };
+    let outcomes = [
+        outcome(6, None),
+        outcome(0x99, Some("looked at once more, no machine names it, but something runs on it")),
+        outcome(8, Some("InvalidHost.Occupied: the host is in use")),
+    ];
+    let mut question = Vec::new();
+    assert!(confirmed(rows.len(), true, &mut "yes\n".as_bytes(), &mut question).unwrap());
+    let question = String::from_utf8(question).unwrap();
+    let unseen = ["hosts in us-east-1: no credentials".to_owned()];
+    insta::assert_snapshot!(at_widths(|screen| {
+        let shown = leaks_screen(screen, &rows, true) + &unseen_screen(screen, &unseen);
+        let asked = screen::text(screen, question.trim_start());
+        format!("{shown}\n{asked}{}", outcomes_screen(screen, &outcomes))
+    }));
+    insta::assert_snapshot!("releases_for_programs", document("ReleaseList", &Outcomes { items: &outcomes }));
+    assert_eq!(outcomes_screen(Screen { width: None, colour: false }, &outcomes[..1]).lines().count(), 1);
 }

@@ -181,6 +181,21 @@ impl<'a> Reader<'a> {
         Ok(Heap { kind: Some(kind), basket: None, unseen: Some((Extent::All, why)) })
     }
 
+    /// The object of this name, read with all others of its kind in the namespace that matters.
+    ///
+    /// # Errors
+    /// When it is not there or may not be read, the kind is not served, or the server does not answer.
+    pub async fn named<K: Shown>(&self, namespace: &str, name: &str, command: &str) -> anyhow::Result<K> {
+        let Some(kind) = self.kind::<K>().await? else {
+            let what = Kind::of::<K>().kind;
+            return Err(anyhow!("the server does not know {what}s; install Cluster API, or choose another --context"));
+        };
+        let (mut read, which): (Read<K>, _) = (self.read_here().await?, Which::One(namespace, name));
+        self.complete(&which, &kind, &mut read.items, command).await?;
+        let found = read.items.into_iter().find(|one| which.takes(&ObjectKey::of(one)));
+        found.with_context(|| format!("the {} {namespace}/{name} was not read", kind.kind))
+    }
+
     /// Adds the one object that is asked for, where no list showed it.
     pub(super) async fn complete<K: Shown>(
         &self,

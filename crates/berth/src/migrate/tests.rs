@@ -3,7 +3,7 @@ use sim::server::{Action, Kind as Served, Rule, Server};
 
 use super::*;
 use crate::cli::{Cli, Command};
-use crate::screen::tests::at_widths;
+use crate::screen::tests::{at_widths, document};
 
 const NAMESPACE: &str = "team-a";
 
@@ -170,6 +170,7 @@ async fn nothing_is_written_unless_it_is_asked_for() {
     let actions: Vec<(&str, &str)> = report.steps.iter().map(|step| (step.action, step.outcome.as_str())).collect();
     assert_eq!((actions, report.equal), (vec![("make", ""), ("change", "")], false));
     insta::assert_snapshot!("planned", at_widths(|screen| draw(screen, &report)));
+    insta::assert_snapshot!("planned_for_programs", document("Migration", &report));
 }
 
 #[tokio::test]
@@ -283,6 +284,25 @@ async fn bundles_that_would_have_to_be_downloaded_are_named() {
     let report = asked(&server, &["--from", "eks-anywhere"]).await;
     let failed = report.checks.iter().find(|check| check.level == Level::Failure);
     assert!(failed.is_some_and(|check| check.found.starts_with("team-a/lean ")), "{:?}", report.checks);
+}
+
+#[tokio::test]
+async fn a_secret_that_is_not_there_keeps_nobody_from_taking_the_place_of_another() {
+    let server = server(true);
+    for (kind, plural) in [("Cluster", "clusters"), ("CloudStackDatacenterConfig", "cloudstackdatacenterconfigs")] {
+        server.register(Served::namespaced(api::names::clusters::GROUP, "v1alpha1", kind, plural));
+    }
+    let zone = json!({"name": "az-1", "credentialsRef": "global", "managementApiEndpoint": "http://x",
+        "zone": {"name": "zone-1", "network": {"name": "net"}}});
+    server
+        .put(json!({"apiVersion": format!("{}/v1alpha1", api::names::clusters::GROUP),
+            "kind": "CloudStackDatacenterConfig", "metadata": {"namespace": NAMESPACE, "name": "acs"},
+            "spec": {"availabilityZones": [zone]}}))
+        .unwrap();
+    let report = asked(&server, &["--from", "eks-anywhere"]).await;
+    assert!(report.checks.iter().any(|check| check.name == "datacenters"), "{:?}", report.checks);
+    let about_secrets = report.checks.iter().any(|check| check.name.contains("secrets"));
+    assert!(!about_secrets, "the doctor tells: {:?}", report.checks);
 }
 
 #[test]

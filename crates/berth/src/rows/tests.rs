@@ -85,6 +85,7 @@ fn rows_are_counted_and_the_most_frequent_come_first() {
         let rows = options.choose(harbour(), true).unwrap();
         options.render("BerthList", &rows, &rows, |_| String::new()).unwrap()
     };
+    insta::assert_snapshot!("counts_for_programs", told(&["--by", "zone,label:size", "-o", "json"]));
     assert_eq!(told(&["--by", "zone", "-o", "csv"]), "zone,count\na,2\n,1\nb,1\n");
     let document: serde_json::Value = serde_json::from_str(&told(&["--by", "zone,label:size", "-o", "json"])).unwrap();
     assert_eq!(

@@ -19,12 +19,25 @@ pub fn at_widths(draw: impl Fn(Screen) -> String) -> String {
     all
 }
 
+/// A document as programs read it.
+pub fn document<T: serde::Serialize>(kind: &'static str, value: &T) -> String {
+    crate::explain::rendered(crate::cli::Output::Json, kind, value, |_| unreachable!("nobody asked for text")).unwrap()
+}
+
 #[test]
 fn words_are_kept_whole_and_lines_within_the_width() {
     assert_eq!(wrap("one two three", Some(7)), ["one two", "three"]);
     assert_eq!(wrap("a-name-that-is-too-long b", Some(4)), ["a-name-that-is-too-long", "b"]);
     assert_eq!(wrap("as  it is", None), ["as  it is"]);
     assert_eq!(wrap("", Some(4)), [""]);
+}
+
+#[test]
+fn one_of_a_sort_is_not_told_as_many() {
+    let told = |number| ["Metal3Cluster", "HostDeployPolicy", "ClusterClass"].map(|what| count(number, what));
+    assert_eq!(told(1), ["1 Metal3Cluster", "1 HostDeployPolicy", "1 ClusterClass"]);
+    assert_eq!(told(0), ["0 Metal3Clusters", "0 HostDeployPolicies", "0 ClusterClasses"]);
+    assert_eq!(tally(2, "address", &[(2, "there")]), "2 addresses: 2 there");
 }
 
 #[test]

@@ -57,19 +57,6 @@ pub fn draw(screen: Screen, figures: &Figures) -> String {
     parts.join("\n")
 }
 
-/// The screen as far as a terminal of so many lines shows it.
-pub fn fit(text: &str, lines: Option<usize>) -> String {
-    let count = text.lines().count();
-    match lines {
-        Some(most) if most > 1 && count >= most => {
-            let kept = most.saturating_sub(2);
-            let shown: String = text.lines().take(kept).map(|line| format!("{line}\n")).collect();
-            format!("{shown}… {} more lines: enlarge the terminal, or use --once\n", count - kept)
-        }
-        _ => text.to_owned(),
-    }
-}
-
 fn title(figures: &Figures) -> String {
     let mut versions: Vec<&str> = figures.instances.iter().filter_map(|one| one.version.as_deref()).collect();
     versions.sort_unstable();

@@ -129,7 +129,7 @@ fn look(at: u64, passes: u32, failed: u32) -> Look {
     }
 }
 
-fn busy() -> Figures {
+pub fn busy() -> Figures {
     Figures::of(&look(0, 1_000, 10), &look(2, 1_200, 12))
 }
 
@@ -186,12 +186,24 @@ fn the_screen_of_a_berth_that_says_little() {
 }
 
 #[test]
-fn a_screen_that_is_too_long_is_cut_and_says_so() {
-    let text = "1\n2\n3\n4\n5\n";
-    assert_eq!(show::fit(text, Some(6)), text);
-    assert_eq!(show::fit(text, None), text);
-    let cut = show::fit(text, Some(4));
-    assert!(cut.starts_with("1\n2\n… 3 more lines") && cut.lines().count() < 4, "{cut}");
+fn the_first_screen_is_there_again_even_after_a_panic() {
+    let mut written = Vec::new();
+    let drawing = std::panic::AssertUnwindSafe(|| -> std::io::Result<()> {
+        let mut other = Other::enter(&mut written)?;
+        other.show("figures")?;
+        panic!("a fault in what is drawn");
+    });
+    assert!(std::panic::catch_unwind(drawing).is_err());
+    assert_eq!(String::from_utf8(written).unwrap(), format!("{ENTER}{CLEAR}figures{LEAVE}"));
+}
+
+#[test]
+fn nothing_is_left_on_the_terminal_of_who_left_before_the_first_look() {
+    let (screen, view) = (Screen { width: Some(80), colour: false }, View::default());
+    assert_eq!(told(screen, &view, None), "looking…\n");
+    assert_eq!(left(screen, &view, None), "");
+    let figures = Ok(busy());
+    assert_eq!(left(screen, &view, Some(&figures)), told(screen, &view, Some(&figures)));
 }
 
 /// Serves a router on a port of this machine while `work` runs.

@@ -17,7 +17,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize;
 
-use crate::doctor::{Check, list, some};
+use crate::doctor::{Check, count, list, some};
 
 /// Label on a definition: clusterctl looks at objects of the kind.
 const SEEN: &str = "clusterctl.cluster.x-k8s.io";
@@ -161,7 +161,8 @@ fn judge(world: &World) -> Option<Check> {
         }
     }
     if left.is_empty() {
-        let found = format!("{} hosts in the namespaces of their clusters, all labelled to travel", world.hosts.len());
+        let found =
+            format!("{} in the namespaces of their clusters, all labelled to travel", count(world.hosts.len(), "host"));
         return Some(Check::ok("moves", found));
     }
     let fix = if unseen.is_empty() {
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(told(&alone), "HardwareData fleet/h1; Secret fleet/h1-bmc", "a host alone takes nothing along");
         let loose = world(&seen, &json!({MOVED_WITH_ALL: ""}), meta(true, &none), meta(false, &none));
         assert_eq!(told(&loose), "Secret fleet/h1-bmc", "what a host does not own does not follow it");
-        let all = "1 hosts in the namespaces of their clusters, all labelled to travel";
+        let all = "1 host in the namespaces of their clusters, all labelled to travel";
         let whole = world(&seen, &json!({MOVED_WITH_ALL: ""}), meta(true, &none), meta(true, &none));
         assert_eq!(told(&whole), all);
         let by_kind = json!({SEEN: "", MOVED_WITH_ALL: ""});

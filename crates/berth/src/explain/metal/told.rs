@@ -18,6 +18,7 @@ use k8s_openapi::jiff::Timestamp;
 use kit::explain::{Explanation, Fact, Fix, Level, Need, Next, Node, Object, quoted};
 use kube::ResourceExt as _;
 
+use super::super::claims::continued;
 use crate::look::Metal;
 
 /// Who looks after these machines.
@@ -105,7 +106,7 @@ impl World {
         let claim = self.sight.as_mut().filter(|_| kind.is_some() && !foreign).and_then(|sight| {
             let (brief, drawn) = ::claims::explain::outline(sight, key, now)?;
             let whole = hosts.then(|| ::claims::explain::explain(sight, key, now)).flatten();
-            Some((whole.unwrap_or(brief), drawn))
+            Some((whole.map_or(brief, continued), drawn))
         });
         Told { key: key.clone(), machine, status, owner, kind, claim }
     }
@@ -489,7 +490,7 @@ fn deployment(world: &mut World, index: &Index, group: &MachineDeployment, membe
 }
 
 /// What cluster-autoscaler reads of a machine of the group while there is none to look at.
-fn offered(group: &MachineDeployment) -> String {
+pub fn offered(group: &MachineDeployment) -> String {
     let keys = [("cpu", CPU), ("memory", MEMORY), ("GPUs", GPU_COUNT)];
     let told = keys.iter().filter_map(|(name, key)| Some(format!("{name} {}", group.annotations().get(*key)?)));
     let told: Vec<String> = told.collect();
@@ -497,11 +498,23 @@ fn offered(group: &MachineDeployment) -> String {
 }
 
 fn machine(world: &mut World, index: &Index, owner: &Machine) -> Node {
-    let key = key_of(owner);
     let below = made_of(owner).and_then(|machine| world.drawn(index, &machine));
+    standing(owner, below)
+}
+
+/// A Machine with what it is made of.
+pub fn standing(owner: &Machine, below: Option<Node>) -> Node {
     let phase = owner.status.phase.clone().unwrap_or_else(|| "not looked at yet".to_owned());
     let version = owner.spec.version.as_deref().map(|version| format!(", {version}")).unwrap_or_default();
     let worst = below.as_ref().map(|below| below.level).filter(|level| *level != Level::Ok);
     let level = worst.unwrap_or(if runs(owner) { Level::Ok } else { Level::Waiting });
-    Node::new(Object::new("Machine", &key), level, format!("{phase}{version}")).with(below.into_iter().collect())
+    Node::new(Object::new("Machine", &key_of(owner)), level, format!("{phase}{version}"))
+        .with(below.into_iter().collect())
+}
+
+/// What each of these Machines is made of, where that is a Metal3Machine.
+pub fn below(world: &mut World, owners: &[Machine]) -> BTreeMap<ObjectKey, Node> {
+    let index = Index::of(&world.seen);
+    let one = |owner: &Machine| Some((key_of(owner), world.drawn(&index, &made_of(owner)?)?));
+    owners.iter().filter_map(one).collect()
 }

@@ -7,8 +7,8 @@ use kit::explain::Extent;
 use serde_json::{Value, json};
 use sim::dock::objects::{self, merged};
 
-use super::super::claims::{claims_screen, hosts_screen, leaving, placed, recounted, tallied};
-use super::{NOW, at_widths, read};
+use super::super::claims::{Hosts, claims_screen, hosts_screen, leaving, placed, recounted, tallied};
+use super::{NOW, at_widths, document, read};
 use crate::look;
 use crate::rows::Cells as _;
 use crate::screen::{self, Screen};
@@ -253,6 +253,16 @@ fn a_host_is_found_by_its_zone_and_by_the_tenant_who_has_it() {
     let shown: Vec<[&str; 4]> =
         cells.iter().map(|row| [&row[1], &row[2], &row[4], &row[6]].map(String::as_str)).collect();
     assert_eq!(shown, [["free-1", "free", "", ""], ["used-1", "used", "rack-7", "team-a"]]);
+}
+
+#[test]
+fn the_tables_for_programs() {
+    let lists = everybody();
+    let (zones, sight) = (look::zones(&lists), Sight::of(lists, Settings::default(), now()));
+    insta::assert_snapshot!("claims_for_programs", document("ClaimList", &claim_table(&sight, None, now())));
+    let hosts = placed(host_table(&sight, None), &zones);
+    let (counts, items) = (recounted(&hosts).counts, hosts.get(..3).unwrap());
+    insta::assert_snapshot!("hosts_for_programs", document("HostList", &Hosts { counts, items }));
 }
 
 #[test]

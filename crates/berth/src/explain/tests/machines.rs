@@ -214,7 +214,7 @@ async fn asked(machines: usize) -> Vec<String> {
     let before = server.log().len();
     let client = server.kube();
     let reader = crate::look::Reader::new(&client, Some("team-a"));
-    let drawn = Box::pin(of_cluster(&reader, &options, "team-a", "prod")).await.unwrap();
+    let drawn = Box::pin(of_cluster(&reader, &options.about, "team-a", "prod")).await.unwrap();
     assert_eq!(drawn.len(), machines);
     // They are asked at the same time, so their order says nothing.
     let mut asked: Vec<String> =

@@ -138,9 +138,20 @@ fn root(mut world: World) -> Node {
     Node::new(object, Level::Ok, "").with(cluster(&mut world, TEAM, "prod"))
 }
 
+/// The same without the machine that waits.
+fn fine_hybrid() -> World {
+    let mut world = hybrid();
+    world.seen.machines.retain(|machine| machine.metadata.name.as_deref() != Some("metal-3"));
+    world.seen.owners.retain(|owner| owner.metadata.name.as_deref() != Some("metal-3"));
+    for group in world.seen.groups.iter_mut().filter(|group| group.metadata.name.as_deref() == Some("metal")) {
+        group.spec.replicas = Some(2);
+    }
+    world
+}
+
 #[test]
 fn a_cluster_is_drawn_down_to_host_instance_and_virtual_machine() {
-    let root = root(hybrid());
+    let root = root(fine_hybrid());
     let drawn = at_widths(|screen| screen::tree(screen, &screen::folded(&root)));
     for part in ["rack1-node1", "h-0123456789abcdef0", "i-0fedcba9876543210", "6f0c1111-0000-4000-8000-000000000001"] {
         let alone = part != "rack1-node1";
@@ -150,7 +161,15 @@ fn a_cluster_is_drawn_down_to_host_instance_and_virtual_machine() {
             "{part}: two machines on hosts are one line, the others are not\n{drawn}"
         );
     }
-    assert!(drawn.contains("2 alike: Running, v1.34.1"), "{drawn}");
+    insta::assert_snapshot!(drawn);
+}
+
+#[test]
+fn while_a_machine_waits_only_what_it_waits_for_is_drawn() {
+    let root = root(hybrid());
+    let drawn = at_widths(|screen| screen::tree(screen, &screen::folded(&root)));
+    assert!(drawn.contains("metal-3") && !drawn.contains("h-0123456789abcdef0"), "{drawn}");
+    insta::assert_snapshot!(drawn);
 }
 
 #[test]
@@ -180,13 +199,16 @@ fn a_machine_that_no_host_fits_says_so_down_to_the_hosts() {
     assert_eq!(told.needs[0].candidates.len(), 2, "a verdict on every host");
     let shown = at_widths(|screen| format!("{}\n{}", screen::explanation(screen, &told), screen::tree(screen, &root)));
     assert!(shown.contains("What Berth does next"), "{shown}");
+    insta::assert_snapshot!(shown);
+    let document = screen::tests::document("Explanation", &told);
+    insta::assert_snapshot!("a_machine_that_no_host_fits_for_programs", document);
 }
 
 #[test]
 fn programs_get_every_machine_and_people_get_those_that_are_alike_as_one() {
     let root = root(hybrid());
     let count = |node: &Node| node.children.iter().flat_map(|group| &group.children).count();
-    assert_eq!((count(&root), count(&screen::folded(&root))), (6, 5));
+    assert_eq!((count(&root), count(&screen::folded(&root))), (6, 3));
     let document = serde_json::to_value(&root).unwrap();
     let chain = ["MachineDeployment", "Machine", "Metal3Machine", "HostClaim", "DedicatedHost"];
     let mut at = &document["children"][1];
@@ -243,4 +265,18 @@ fn a_claim_of_somebody_else_is_not_shown_as_the_machines() {
     assert!(
         told.fixes.iter().any(|fix| fix.command.as_deref().is_some_and(|c| c.starts_with("kubectl get hostclaim")))
     );
+}
+
+#[test]
+fn of_a_claim_that_another_room_serves_it_is_told_when_that_room_looks_again() {
+    let mut world = hybrid();
+    let conditions = json!({"status": {"resourceID": null, "conditions": [
+        condition("Associated", "False", "CapacityUnavailable", "none left"), condition("Ready", "False", "CapacityUnavailable", "none left")]}});
+    let waits: api::raw::HostClaim = read(claim("virtual-1", "cloudstack-vm", &conditions));
+    let lists = Lists { claims: vec![waits], ..Lists::default() };
+    world.sight = Some(Sight::of(lists, Settings::default(), NOW.parse().unwrap()));
+    let told = explanation(&mut world, &ObjectKey::namespaced(TEAM, "virtual-1")).unwrap();
+    let next: Vec<(&str, &str)> = told.next.iter().map(|next| (next.by, next.what.as_str())).collect();
+    let what = "look again at every change, and without one after a pause that doubles from 5 s to 300 s";
+    assert_eq!(next, [("clusters", what)]);
 }

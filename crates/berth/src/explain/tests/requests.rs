@@ -8,18 +8,20 @@ use api::{raw, views};
 use clap::Parser as _;
 use kube::Client;
 use serde_json::{Value, json};
+use sim::dock::objects::merged;
 use sim::server::{Action, Rule, Server};
 
 use super::super::{claims, clusters};
 use crate::cli::{Cli, Command};
 
 const ROUND: Duration = Duration::from_millis(100);
-const TEAM: &str = "team-a";
+pub const TEAM: &str = "team-a";
 const METAL3: &str = "metal3.io/v1alpha1";
-const CORE: &str = "cluster.x-k8s.io/v1beta2";
+pub const CORE: &str = "cluster.x-k8s.io/v1beta2";
+pub const PLANES: &str = "controlplane.cluster.x-k8s.io/v1beta2";
 const PROVIDER: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 
-fn serve<K: View>(server: &Server) {
+pub fn serve<K: View>(server: &Server) {
     let kind = kit::kinds::Kind::of::<K>();
     let version = K::VERSIONS.first().map_or(kind.version.as_str(), |version| version);
     let scope = if K::NAMESPACED { sim::server::Kind::namespaced } else { sim::server::Kind::cluster };
@@ -35,7 +37,7 @@ fn conditions(types: &[&str]) -> Vec<Value> {
 }
 
 /// A server with one cluster of so many machines on claims, each with its host, and with all kinds that a tree shows.
-fn world(machines: usize) -> Server {
+pub fn world(machines: usize) -> Server {
     let server = Server::new(7);
     macro_rules! serve {
         ($($kind:ty),+ $(,)?) => { $(serve::<$kind>(&server);)+ };
@@ -191,6 +193,60 @@ async fn every_screen_asks_what_there_is_and_then_for_all_of_it_at_once() {
         assert_eq!(asked.rounds, 2, "{words:?}: {:#?}", asked.requests);
         assert!(asked.requests.len() <= most, "{words:?}: {:#?}", asked.requests);
     }
+}
+
+/// A group or control plane that wants so many machines and has as many that are ready.
+pub fn group(server: &Server, api: &str, kind: &str, name: &str, [wanted, ready]: [u32; 2]) -> Value {
+    let object = json!({"apiVersion": api, "kind": kind, "metadata": {"namespace": TEAM, "name": name},
+        "spec": {"clusterName": "prod", "replicas": wanted, "version": "v1.34.1"}, "status": {"readyReplicas": ready}});
+    server.put(object).unwrap()
+}
+
+/// A Machine that belongs to a group, with everything below it.
+pub fn member(server: &Server, name: &str, group: &Value, label: &Value) {
+    machine(server, name);
+    let owner = json!({"apiVersion": group["apiVersion"], "kind": group["kind"], "name": group["metadata"]["name"],
+        "uid": group["metadata"]["uid"], "controller": true});
+    let labels = merged(json!({"cluster.x-k8s.io/cluster-name": "prod"}), label);
+    let meta = json!({"namespace": TEAM, "name": name, "labels": labels, "ownerReferences": [owner]});
+    let to = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Machine", "name": name});
+    let object = json!({"apiVersion": CORE, "kind": "Machine", "metadata": meta, "status": {"phase": "Running"},
+        "spec": {"clusterName": "prod", "version": "v1.34.1", "infrastructureRef": to}});
+    server.put(object).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_and_control_planes_are_drawn_with_their_own_machines_in_as_many_rounds() {
+    let server = world(2);
+    serve::<views::MachineSet>(&server);
+    serve::<views::KubeadmControlPlane>(&server);
+    group(&server, CORE, "MachineDeployment", "workers", [1, 1]);
+    let set = group(&server, CORE, "MachineSet", "workers-x", [1, 1]);
+    let plane = group(&server, PLANES, "KubeadmControlPlane", "prod", [1, 1]);
+    member(&server, "worker-1", &set, &json!({"cluster.x-k8s.io/deployment-name": "workers"}));
+    member(&server, "plane-1", &plane, &json!({"cluster.x-k8s.io/control-plane": ""}));
+    let whole = ask(&server, &["tree", "cluster/prod", "-n", TEAM]).await;
+    for (subject, own, other) in [
+        ("machinedeployment/workers", "worker-1", "plane-1"),
+        ("machineset/workers-x", "worker-1", "plane-1"),
+        ("kubeadmcontrolplane/prod", "plane-1", "worker-1"),
+        ("kcp/prod", "plane-1", "worker-1"),
+    ] {
+        let tree = ask(&server, &["tree", subject, "-n", TEAM]).await;
+        assert!(tree.screen.contains("1 of 1 ready"), "{subject}: {}", tree.screen);
+        assert!(tree.screen.contains(", of the Cluster prod"), "{subject}: {}", tree.screen);
+        for kind in ["Machine", "Metal3Machine", "HostClaim"] {
+            assert!(tree.screen.contains(&format!("✓ {kind} {own}")), "{subject}: {}", tree.screen);
+        }
+        assert!(!tree.screen.contains(other) && !tree.screen.contains("m-0000"), "{subject}: {}", tree.screen);
+        assert_eq!(tree.rounds, 2, "{subject}: {:#?}", tree.requests);
+        assert!(tree.requests.len() <= whole.requests.len(), "{subject}: {:#?}", tree.requests);
+    }
+    let Command::Tree(options) = Cli::parse_from(["berth", "tree", "machineset/worker-x", "-n", TEAM]).command else {
+        panic!("no tree")
+    };
+    let error = Box::pin(super::super::drawn(&server.kube(), &options)).await.unwrap_err().to_string();
+    assert!(error.contains("perhaps you mean `berth tree machineset/workers-x -n team-a`"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
