@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use sim::cloudstack::{Options, start};
-use sim::edge::program::{Listen, Stop, ended, told};
+use sim::edge::program::{Listen, Problem, Stop, ended, told};
 
 /// A strict simulator of a CloudStack management server on the loopback address. Prints shell lines that point clients
 /// at it, then serves until it is told to stop.
@@ -27,7 +27,7 @@ async fn main() -> ExitCode {
     ended("berth-cloudstack", run(Flags::parse()).await)
 }
 
-async fn run(flags: Flags) -> Result<(), String> {
+async fn run(flags: Flags) -> Result<(), Problem> {
     let (stop, tls) = (Stop::listen()?, flags.listen.key_pair()?);
     let mut options = Options { port: flags.listen.port, tls, seed: flags.listen.seed, ..Options::default() };
     options.settings.enforce_expiry = !flags.allow_unexpiring;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use sim::ec2::world::settings::Throttle;
 use sim::ec2::{Options, start};
-use sim::edge::program::{Listen, Stop, ended, told};
+use sim::edge::program::{Listen, Problem, Stop, ended, told};
 
 /// A strict simulator of EC2 and STS on the loopback address. Prints shell lines that point clients at it, then serves
 /// until it is told to stop.
@@ -30,7 +30,7 @@ async fn main() -> ExitCode {
     ended("berth-ec2", run(Flags::parse()).await)
 }
 
-async fn run(flags: Flags) -> Result<(), String> {
+async fn run(flags: Flags) -> Result<(), Problem> {
     let (stop, tls) = (Stop::listen()?, flags.listen.key_pair()?);
     let mut options =
         Options { port: flags.listen.port, tls, seed: flags.listen.seed, account: flags.account, ..Options::default() };

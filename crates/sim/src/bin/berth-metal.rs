@@ -1,4 +1,6 @@
 //! The host simulator as a program, for a server on this machine.
+//!
+//! Exit codes: 0 when it was told to stop, 1 when something did not work, 2 when a flag was wrong.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,9 +8,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use sim::edge::program::{Problem, Stop, ended};
 use sim::metal::{Settings, Simulator, kinds, seed};
 use sim::plane;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Drives the BareMetalHosts of a cluster without any hardware: installs their definitions, makes hosts if asked to, says
 /// `ready`, and works until it is told to stop.
@@ -22,7 +24,7 @@ struct Flags {
     #[arg(long, default_value_t = 0)]
     hosts: usize,
     /// Where to make them; the namespace is made too.
-    #[arg(long, default_value = "infra")]
+    #[arg(long, default_value = "infra", value_parser = label)]
     namespace: String,
     /// Make hosts that are inspected and available from the beginning.
     #[arg(long)]
@@ -38,37 +40,38 @@ struct Flags {
     keep_definitions: bool,
 }
 
+/// Reads what can be the name of a namespace.
+fn label(text: &str) -> Result<String, String> {
+    let inside = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let edges = [text.bytes().next(), text.bytes().last()];
+    let fits = (1..=63).contains(&text.len())
+        && edges.into_iter().flatten().all(inside)
+        && text.bytes().all(|b| inside(b) || b == b'-');
+    fits.then(|| text.to_owned()).ok_or_else(|| "it is not the name of a namespace".to_owned())
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let flags = Flags::parse();
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     // Several providers may be linked; the choice must not depend on which.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    match run(flags).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("berth-metal: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    ended("berth-metal", run(flags).await)
 }
 
-async fn run(flags: Flags) -> Result<(), String> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
-    let ended = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-    };
+async fn run(flags: Flags) -> Result<(), Problem> {
+    let stop = Stop::listen()?;
     tokio::select! {
-        () = ended => Ok(()),
+        () = stop.wished() => Ok(()),
         done = serve(flags) => done,
     }
 }
 
-async fn serve(flags: Flags) -> Result<(), String> {
-    let unreadable = |e: kube::config::KubeconfigError| format!("--kubeconfig {}: {e}", flags.kubeconfig.display());
+async fn serve(flags: Flags) -> Result<(), Problem> {
+    let unreadable = |e: kube::config::KubeconfigError| {
+        let cause = std::error::Error::source(&e).map(|cause| format!(": {cause}")).unwrap_or_default();
+        Problem::Flag(format!("--kubeconfig: {}: {e}{cause}", flags.kubeconfig.display()))
+    };
     let file = Kubeconfig::read_from(&flags.kubeconfig).map_err(unreadable)?;
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
     let mut config = config.map_err(unreadable)?;
@@ -85,5 +88,5 @@ async fn serve(flags: Flags) -> Result<(), String> {
     let delay = Duration::from_millis(flags.delay);
     let settings = Settings { delay, workers: flags.workers.into(), ..Settings::default() };
     Simulator::new(client, settings).run().await;
-    Err("the watch on hosts ended".to_owned())
+    Err("the watch on hosts ended".to_owned().into())
 }

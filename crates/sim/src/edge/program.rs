@@ -8,6 +8,21 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Error, KeyPair};
 
+/// Why a program ends before it was told to.
+#[derive(Debug)]
+pub enum Problem {
+    /// A flag says what cannot be done.
+    Flag(String),
+    /// It did not work.
+    Failed(String),
+}
+
+impl From<String> for Problem {
+    fn from(what: String) -> Self {
+        Self::Failed(what)
+    }
+}
+
 /// Flags of every simulator.
 #[derive(Debug, Args)]
 pub struct Listen {
@@ -30,10 +45,14 @@ impl Listen {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn key_pair(&self) -> Result<Option<KeyPair>, String> {
-        let read = |path: &Path| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
+    pub fn key_pair(&self) -> Result<Option<KeyPair>, Problem> {
+        let read = |flag: &str, path: &Path| {
+            std::fs::read(path).map_err(|e| Problem::Flag(format!("{flag}: {}: {e}", path.display())))
+        };
         match (&self.tls_cert, &self.tls_key) {
-            (Some(cert), Some(key)) => Ok(Some(KeyPair { chain: read(cert)?, key: read(key)? })),
+            (Some(cert), Some(key)) => {
+                Ok(Some(KeyPair { chain: read("--tls-cert", cert)?, key: read("--tls-key", key)? }))
+            }
             _ => Ok(None),
         }
     }
@@ -70,14 +89,14 @@ pub fn told(error: &Error) -> String {
     }
 }
 
-/// The end of a program: what went wrong is said under its name.
+/// The end of a program: what went wrong is said under its name. The code is 2 where a flag was wrong, else 1.
 #[must_use]
-pub fn ended(name: &str, outcome: Result<(), String>) -> ExitCode {
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("{name}: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+pub fn ended(name: &str, outcome: Result<(), Problem>) -> ExitCode {
+    let (what, code) = match outcome {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Problem::Flag(what)) => (what, 2),
+        Err(Problem::Failed(what)) => (what, 1),
+    };
+    eprintln!("{name}: {what}");
+    ExitCode::from(code)
 }

@@ -3,4 +3,5 @@
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks, and real processes run by the real clock")]
 
 mod loops;
+mod program;
 mod real;

@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 use sim::metal::oracle::{Forgiven, judge};
 use sim::metal::{self, Settings, Simulator, seed};
 use sim::plane;
+use tokio::sync::Mutex;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Every simulator drives all hosts of a server, so there is one at a time.
+pub static ALONE: Mutex<()> = Mutex::const_new(());
 
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look().await {
@@ -24,6 +27,7 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_life_of_hosts_on_a_real_server() {
     let Some(plane) = plane::for_test("the_life_of_hosts_on_a_real_server") else { return };
+    let _alone = ALONE.lock().await;
     let client = plane.client().await.unwrap();
     plane::install_crds(&client, metal::kinds::definitions()).await.unwrap();
     // A claim is only looked at here, so any definition of the kind will do.
