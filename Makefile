@@ -16,7 +16,7 @@ HOST = $(shell rustc --print host-tuple)
 RELEASE = $(TARGET)/$(HOST)/release
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sandbox test lint plane capi release bench crds chart rules book ui foreign clean bins checks
+.PHONY: help demo sandbox test lint plane capi peers release bench crds chart rules book ui foreign clean bins checks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,9 +49,14 @@ lint: ## formatting, clippy, go vet, ruled out crates
 # Tests need every program and bring it along; a build of the programs alone has other features, so it would come on top.
 checks:
 	@$(STEP) "build" cargo test --locked --workspace --no-run --quiet
+	@$(STEP) "kubectl" hack/plane kubectl
 	@$(STEP) "helm" hack/chart helm
 	@$(STEP) "tests" env BERTH_REQUIRE_SERVER=1 hack/tests
 	@$(MAKE) --no-print-directory foreign IN_TEST=1
+	@why=$$(hack/ui missing); if [ -n "$$why" ]; then $(STEP) --skip "web view in a browser" "$$why"; \
+	else $(STEP) "web view in a browser" hack/passed ui "=$$(hack/ui version)" \
+	  hack/ui hack/ui.py book/src/reasons crates/berth/src/ui $(TARGET)/debug/berth \
+	  -- env BERTH_UI_UNTIMED=1 BERTH=$(TARGET)/debug/berth hack/ui check; fi
 	@$(STEP) "definitions are current" $(TARGET)/debug/berth crds --check
 	@$(STEP) "rights are current" $(TARGET)/debug/berth rbac --check
 	@$(STEP) "webhooks are current" $(TARGET)/debug/berth webhooks --check
@@ -64,6 +69,9 @@ plane: ## build the local control plane (minutes the first time)
 
 capi: ## build the real Cluster API managers for the sandbox (minutes the first time)
 	@hack/plane capi
+
+peers: ## build the other people's controllers that benches measure beside Berth (minutes the first time)
+	@hack/peers
 
 release: ## build the static binary that the image holds
 	@hack/need cargo
@@ -115,5 +123,5 @@ bins:
 	@cargo build --locked --workspace --bins --features aws/fuzz,claim-kind/contract
 
 clean: ## remove everything that was built
-	@rm -rf $(TARGET)/plane $(TARGET)/tools $(TARGET)/sandbox $(TARGET)/steps.tsv
+	@rm -rf $(TARGET)/plane $(TARGET)/peers $(TARGET)/tools $(TARGET)/chart $(TARGET)/sandbox $(TARGET)/steps.tsv
 	@if command -v cargo >/dev/null; then cargo clean --quiet; fi

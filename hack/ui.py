@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Looks at `berth ui` with a real browser: keyboard, colours, requests, ten thousand objects, screenshots.
+"""Looks at `berth ui` with a real browser: keyboard, colours, requests, links, ten thousand objects, screenshots.
 
     ui.py CHROMIUM BERTH FLEET DIRECTORY
 
 CHROMIUM is driven over its debugging pipe, so nothing but Python's own library is needed. BERTH serves FLEET, a document of
-`berth ui -o json`, on a loopback port. Screenshots go to DIRECTORY. The exit code is 0 if every check holds.
+`berth ui -o json`, on a loopback port. Screenshots go to DIRECTORY. The exit code is 0 if every check holds. With BERTH_UI_UNTIMED=1 times are printed and
+not judged.
 """
 import base64
 import contextlib
@@ -27,6 +28,16 @@ PAGES = ["tree", "hosts", "pools", "reasons"]
 # A name that would become an element if anything were ever inserted as markup.
 HOSTILE = "<img src=x onerror=\"document.title='taken'\">"
 OBJECTS = 10_000
+# So many objects need scrolling too, and nobody would call them many.
+FEW = 1_000
+# What is done to each of very many objects takes no longer than people take for at once, in milliseconds. Only what they see is
+# drawn, so going through very many is like going through few: no more than so many times as slow, which leaves room for noise.
+AT_ONCE = 100
+LIKE_FEW = 3
+# Beside other work times mean nothing: then they are told and not judged.
+UNTIMED = bool(os.environ.get("BERTH_UI_UNTIMED"))
+BOOK = "http://book.example/berth"
+SOURCES = Path(__file__).resolve().parent.parent / "book" / "src"
 
 
 class Failed(Exception):
@@ -166,8 +177,8 @@ class Tab:
                     raise
 
     def key(self, key, text=None):
-        codes = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
-                 "Home": 36, "End": 35}
+        codes = {"Tab": 9, "Enter": 13, "Escape": 27, "PageUp": 33, "PageDown": 34, "End": 35, "Home": 36, "ArrowLeft": 37,
+                 "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
         params = {"key": key, "windowsVirtualKeyCode": codes.get(key, ord(key[0].upper()))}
         if text is None and len(key) == 1:
             text = key
@@ -194,12 +205,12 @@ class Tab:
 
 
 @contextlib.contextmanager
-def serving(berth, document):
+def serving(berth, document, *flags):
     """`berth ui` showing a document."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(document, file)
         file.flush()
-        process = subprocess.Popen([berth, "ui", "--from-file", file.name, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([berth, "ui", "--from-file", file.name, "--listen", "127.0.0.1:0", *flags], stdout=subprocess.PIPE, text=True)
         try:
             url = process.stdout.readline().strip()
             if not url.startswith("http://127.0.0.1:"):
@@ -240,13 +251,13 @@ def size(node):
     return 1 + sum(size(child) for child in node["children"])
 
 
-def grown(fleet):
-    """The same fleet again and again, until its trees hold ten thousand objects, and as many hosts."""
+def grown(fleet, wanted):
+    """The same fleet again and again, until its trees hold so many objects, and it has as many hosts."""
     large = {**copy.deepcopy(fleet), **{part: [] for part in ("trees", "hosts", "pools", "vips", "groups", "troubles")}}
     number = objects = 0
-    while objects < OBJECTS or len(large["hosts"]) < OBJECTS:
+    while objects < wanted or len(large["hosts"]) < wanted:
         copied = renamed({part: fleet[part] for part in ("trees", "hosts", "pools", "vips", "groups", "troubles")}, number)
-        if objects < OBJECTS:
+        if objects < wanted:
             objects += sum(size(tree) for tree in fleet["trees"])
             for part in ("trees", "pools", "vips", "groups", "troubles"):
                 large[part] += copied[part]
@@ -276,6 +287,10 @@ CONTRAST = """(() => {
 })()"""
 
 
+# How bright the page is behind everything, from 0 to 255.
+BRIGHT = "Math.max(...getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(0, 3).map(Number))"
+
+
 def look(browser, base, out):
     """Every page, light, dark and narrow."""
     for scheme, width, height in [("light", 1280, 800), ("dark", 1280, 800), ("light", 390, 780), ("dark", 390, 780)]:
@@ -283,6 +298,8 @@ def look(browser, base, out):
         for page in PAGES:
             tab.open(page)
             name = f"{page}-{scheme}{'' if width > 600 else '-narrow'}"
+            bright = tab.js(BRIGHT)
+            check(bright > 200 if scheme == "light" else bright < 60, f"{name}: the page is of brightness {bright}")
             ratio, where = tab.js(CONTRAST)
             check(ratio >= 4.5, f"{name}: a contrast of {ratio:.2f} in {where}")
             wide = tab.js("document.documentElement.scrollWidth")
@@ -340,8 +357,22 @@ def keyboard(browser, base):
     check(at(tab)["level"] == "1", "the left arrow does not lead back")
     tab.key("ArrowDown")
     check(at(tab)["id"] != first["id"], "the down arrow does not move")
+    tab.key("ArrowUp")
+    check(at(tab)["id"] == first["id"], "the up arrow does not lead back")
+    index = "Number(document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).dataset.index)"
+    for key, moves in [("PageDown", lambda row: row > 1), ("PageUp", lambda row: row == 0), ("End", lambda row: row > 1),
+                       ("Home", lambda row: row == 0)]:
+        tab.key(key)
+        check(moves(tab.js(index)), f"{key} leads to row {tab.js(index)}")
+    tab.key("Enter")
+    check(not tab.js("document.getElementById('side').hidden"), "Enter does not tell about what is chosen")
+    tab.key("Escape")
+    check(tab.js("document.getElementById('side').hidden") and tab.js(focused) == "list", "Escape does not lead back to the list")
     tab.key("/")
     check(tab.js(focused) == "filter", "/ does not lead to the filter")
+    tab.key("ArrowDown")
+    check(tab.js(focused) == "list", "the down arrow does not lead from the filter to the list")
+    tab.key("/")
     before = tab.js("document.querySelectorAll('[role=treeitem]').length")
     for letter in "no such thing at all":
         tab.key(letter)
@@ -384,6 +415,76 @@ def unbelieved(browser, base):
     tab.close()
 
 
+def linked(browser, base, fleet, book):
+    """Every reason leads to its section: to the book where one is served, and by its name elsewhere."""
+    pages = {one["page"] for one in fleet["troubles"] if one.get("page")}
+    check(len(pages) >= 5, f"only {len(pages)} reasons in the fleet have a page")
+    for page in pages:
+        file, anchor = page.split("#")
+        headings = [line[3:].strip().lower() for line in (SOURCES / file).read_text().splitlines() if line.startswith("## ")]
+        check(anchor in headings, f"the book has no section {page}")
+    tab = Tab(browser, base)
+    tab.open("reasons")
+    tab.js("document.getElementById('list').focus()")
+    tab.key("Home")
+    tab.key("Enter")
+    rows, found = len(fleet["troubles"]), set()
+    for _ in range(rows):
+        found.update(tab.js("[...document.querySelectorAll('#side .trouble a')].map(a => a.href)") if book else
+                     tab.js("[...document.querySelectorAll('#side .trouble p > code')].map(code => code.textContent)"))
+        tab.key("ArrowDown")
+    wanted = {f"{book}/{page.replace('.md#', '.html#')}" for page in pages} if book else pages
+    check(found == wanted, f"reasons lead to {sorted(found)} and not to {sorted(wanted)}")
+    check(tab.js("[...document.querySelectorAll('a[target]')].every(a => a.rel.includes('noopener') && a.rel.includes('noreferrer'))"),
+          "a page that is opened learns where it was opened from")
+    check(not tab.faults(), f"links: {tab.faults()}")
+    tab.close()
+
+
+# How long one step of a walk through the list takes, in milliseconds: the middle of many, each with all that has to be drawn and
+# laid out anew. No step shows what the one before it did.
+WALK = """(() => {
+  const list = document.getElementById('list'), steps = [], far = list.scrollHeight - list.clientHeight;
+  if (far < 4 * list.clientHeight) throw new Error(`only ${list.scrollHeight} pixels to walk through`);
+  for (let step = 0; step < 101; step += 1) {
+    const begin = performance.now();
+    list.scrollTop = (step % 2 ? 0.75 : 0.25) * far + step;
+    list.dispatchEvent(new Event('scroll'));
+    list.getBoundingClientRect();
+    for (const row of list.querySelectorAll('.row')) row.getBoundingClientRect();
+    steps.push(performance.now() - begin);
+  }
+  return steps.sort((a, b) => a - b)[50];
+})()"""
+
+# How long it takes until a word in the filter has its effect, in milliseconds: the slowest of a few words.
+SIEVE = """(() => {
+  const filter = document.getElementById('filter'), list = document.getElementById('list'), all = [];
+  for (const word of ['a', 'baremetal', 'no such thing', 'rack', '']) {
+    const begin = performance.now();
+    filter.value = word;
+    filter.dispatchEvent(new Event('input'));
+    list.getBoundingClientRect();
+    all.push(performance.now() - begin);
+  }
+  return Math.max(...all);
+})()"""
+
+
+def pace(browser, base):
+    """How long a step through the list of each page takes, and the slowest word in the filter. Noise only adds: the least counts."""
+    tab, walks, sieves = Tab(browser, base), {}, {}
+    for page in PAGES:
+        tab.open(page)
+        tab.until("document.querySelectorAll('.row').length > 0")
+        tab.js(WALK)
+        walks[page] = min(tab.js(WALK) for _ in range(3))
+        sieves[page] = min(tab.js(SIEVE) for _ in range(5))
+    check(not tab.faults(), f"pace: {tab.faults()}")
+    tab.close()
+    return walks, sieves
+
+
 def large(browser, base, out):
     """Ten thousand objects and ten thousand hosts."""
     tab = Tab(browser, base)
@@ -401,11 +502,6 @@ def large(browser, base, out):
         check(after < 4_000, f"{page}: {after} elements after a walk to the end")
         tab.picture(out / f"{page}-large.png")
         print(f"  {page}: {rows} rows, {elements} elements, laid out in {took:.0f} ms")
-    tab.open("tree")
-    tab.js("(() => { const f = document.getElementById('filter'); f.value = 'baremetalhost'; f.dispatchEvent(new Event('input')); })()")
-    rows = tab.js("Math.round(parseFloat(document.getElementById('space').style.height) / 24)")
-    took = float(tab.js("document.body.dataset.took"))
-    print(f"  tree with a filter: {rows} rows, laid out in {took:.0f} ms")
     check(not tab.faults(), f"large: {tab.faults()}")
     tab.close()
 
@@ -425,9 +521,21 @@ def main(chromium, berth, fleet, out):
         with serving(berth, hostile(fleet)) as base:
             print("ui: names that look like markup", flush=True)
             unbelieved(browser, base)
-        with serving(berth, grown(fleet)) as base:
+        for book in [None, BOOK]:
+            with serving(berth, fleet, *(["--book", book] if book else [])) as base:
+                print(f"ui: links to {'the book' if book else 'pages by their names'}", flush=True)
+                linked(browser, base, fleet, book)
+        with serving(berth, grown(fleet, FEW)) as base:
+            few, _ = pace(browser, base)
+        with serving(berth, grown(fleet, OBJECTS)) as base:
             print("ui: ten thousand objects", flush=True)
             large(browser, base, out)
+            many, sieves = pace(browser, base)
+        for page in PAGES:
+            times = many[page] / max(few[page], 0.1)
+            print(f"  {page}: a step takes {many[page]:.1f} ms, {times:.1f} times as long as of {FEW}; the filter {sieves[page]:.0f} ms")
+            check(UNTIMED or times <= LIKE_FEW, f"{page}: a step through {OBJECTS} objects takes {times:.1f} times as long as through {FEW}")
+            check(UNTIMED or sieves[page] <= AT_ONCE, f"{page}: a word in the filter takes {sieves[page]:.0f} ms to have its effect")
     except Failed as failed:
         print(f"ui: failed: {failed}", file=sys.stderr)
         return 1

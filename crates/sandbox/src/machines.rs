@@ -159,7 +159,7 @@ pub async fn tell(
             scene.scale("virtual", 3).await?;
             scene.running(5).await?;
             let drawn = scene.tree(program)?;
-            let line = drawn.lines().find(|line| line.contains("3 alike"));
+            let line = drawn.lines().find(|line| line.contains("3 machines, all ready"));
             let line = line.with_context(|| format!("the machines are not one line:\n{drawn}"))?;
             Ok(((), line.trim_start_matches([' ', '│', '├', '└', '─']).to_owned()))
         })

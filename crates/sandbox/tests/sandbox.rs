@@ -247,6 +247,25 @@ const VARIABLES: [&str; 14] = [
     "BERTH_METRICS",
 ];
 
+/// The text of the Quickstart that begins like this.
+fn shown(begins: &str) -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/quickstart.md");
+    let page = fs::read_to_string(page).unwrap();
+    let text = page.split("```text\n").find(|text| text.starts_with(begins));
+    text.unwrap_or_else(|| panic!("no text begins with {begins:?}")).split("```").next().unwrap().to_owned()
+}
+
+/// A line without the seconds at its end, without ports, and without the moment until which something is good.
+fn timeless(line: &str) -> String {
+    if let Some((before, after)) = line.split_once(" is good until ") {
+        let rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || "-T:Z".contains(c));
+        return format!("{before} is good until{rest}");
+    }
+    let line = line.rsplit_once(" (").filter(|(_, rest)| rest.ends_with(" s)")).map_or(line, |(line, _)| line);
+    let Some((before, after)) = line.split_once("127.0.0.1:") else { return line.to_owned() };
+    format!("{before}127.0.0.1{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
 #[test]
 fn the_whole_world_stands_and_every_version_of_a_kind_can_be_used_in_it() {
     let test = "the_whole_world_stands_and_every_version_of_a_kind_can_be_used_in_it";
@@ -276,8 +295,26 @@ fn the_whole_world_stands_and_every_version_of_a_kind_can_be_used_in_it() {
         assert!(environment.lines().any(set), "{name} is not set:\n{environment}");
     }
     // All is in place and nothing runs yet, so there is nothing to look at either.
-    let (code, report) = sourced("\"$BERTH\" doctor");
-    assert_eq!(code, Some(0), "{report}");
+    let report = within(60, "the three kinds of machines are served", || {
+        let (code, report) = sourced("\"$BERTH\" doctor");
+        assert_eq!(code, Some(0), "{report}");
+        // Berth says that it serves them once it leads.
+        report.contains("served: aws-dedicated-host, baremetal, cloudstack-vm").then_some(report)
+    });
+    // The page about it shows what is printed.
+    let lines = |text: &str| text.lines().map(timeless).collect::<Vec<_>>();
+    // Another server has another version; that is its first line.
+    assert_eq!(lines(&report)[1..], lines(shown("✓ api").trim_end())[1..], "{report}");
+    // They are made before the sandbox is ready, and inspected at their own pace.
+    let hosts = within(60, "four hosts are free", || {
+        let hosts = sourced("\"$BERTH\" hosts -A").1;
+        hosts.contains("4 hosts: 4 free").then_some(hosts)
+    });
+    assert_eq!(hosts.trim_end(), shown("NAMESPACE  NAME").trim_end());
+    let (printed, steps) = (lines(&said()), lines(&shown("API server: ready")));
+    for step in &steps {
+        assert!(printed.contains(step), "{step:?} is not among {printed:#?}");
+    }
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -354,4 +391,31 @@ fn every_claim_of_the_demo_holds() {
     assert!(output.status.success(), "{out}\n{err}");
     assert!(!out.contains('\x1b'), "no escape codes where there is no terminal");
     assert!(out.contains("claims, all true"), "{out}");
+    let next = out.split_once("\nNext:\n").map(|(_, next)| next.lines().map(command).collect::<Vec<_>>());
+    let wanted = ["make sandbox", ". target/sandbox/env; target/debug/berth hosts -A", "make test"];
+    assert_eq!(next.as_deref(), Some(wanted.as_slice()), "{out}");
+}
+
+/// The command of a line that also says what it is for.
+fn command(line: &str) -> &str {
+    line.trim_start().split("  ").next().unwrap_or_default()
+}
+
+#[test]
+fn a_step_of_the_demo_that_fails_is_named_with_its_log() {
+    if !server("a_step_of_the_demo_that_fails_is_named_with_its_log") {
+        return;
+    }
+    let (dir, programs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut demo = Command::new(SANDBOX);
+    demo.args(["demo", "--dir"]).arg(dir.path()).env("BERTH_BIN", stand_in(programs.path())).stdin(Stdio::null());
+    let output = demo.output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{out}\n{err}");
+    let step = "Berth starts before its kinds exist, is ready, and says what it waits for";
+    assert!(out.contains(&format!("  FAILED {step} (")) && !out.contains("Next:"), "{out}");
+    let log = dir.path().canonicalize().unwrap().join("berth.log");
+    let told = format!("berth-sandbox: the step \"{step}\" failed, see {}: ", log.display());
+    assert!(err.contains(&told) && err.contains("the disk is full"), "{err}");
+    assert!(fs::read_to_string(log).unwrap().contains("the disk is full"));
 }

@@ -66,7 +66,7 @@ impl Replica {
 /// Makes the account that Berth runs as, and returns where its kubeconfig is.
 pub async fn account(plane: &Plane) -> PathBuf {
     let rules = documents(&["rbac"]);
-    let [everywhere, here] = rules.as_slice() else { panic!("two lists of rules: {rules:?}") };
+    let [everywhere, here, _] = rules.as_slice() else { panic!("three lists of rules: {rules:?}") };
     let account = plane::account(plane, HOME, everywhere, here).await.expect("an account");
     let path = plane.dir().join("berth.kubeconfig");
     std::fs::write(&path, account.to_string()).expect("written");

@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 use sim::cloudstack::world::machine::State;
 use sim::wait::seek;
 
-use crate::world::{Asked, LATER, SOON, SYSTEM, World, merged, requests, run, written};
+use crate::changes;
+use crate::kubectl::{Kubectl, WAYS};
+use crate::world::{Asked, LATER, SOON, SYSTEM, World, requests, run};
 
-const TEAM: &str = "team-a";
-const CLUSTER: &str = "prod";
+pub const TEAM: &str = "team-a";
+pub const CLUSTER: &str = "prod";
 const GROUP: &str = "prod-md-0";
 const OLD: &str = "v1.31.4-eks-1-31-12";
 const NEW: &str = "v1.32.4-eks-1-32-12";
@@ -121,20 +123,16 @@ async fn as_written(world: &World, cluster: &DynamicObject) {
     assert!(refusal.contains("kubeadm") && refusal.contains("version"), "{refusal}");
 }
 
-/// The same files again change nothing, whichever way they are applied, and set nobody to work.
+/// The same files again change nothing, whichever way they are compared and applied, and set nobody to work.
 async fn unchanged(world: &World) {
-    let dry = PatchParams { dry_run: true, ..PatchParams::apply("sandbox").force() };
-    for object in MANIFESTS.iter().flat_map(|file| world.example(file)) {
-        let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
-        let api = world.own(kind, TEAM);
-        let stored = api.get(name).await.unwrap();
-        let applied = api.patch(name, &dry, &Patch::Apply(&object)).await.unwrap();
-        assert_eq!(written(&applied), written(&stored), "{kind}, server-side");
-        assert_eq!(written(&merged(&api, name, &object).await), written(&stored), "{kind}, client-side");
-    }
+    let files: Vec<Value> = MANIFESTS.iter().flat_map(|file| world.example(file)).collect();
     let before = world.requests().len();
-    for file in MANIFESTS {
-        world.apply_all(&world.example(file)).await;
+    world.apply_all(&files).await;
+    if let Some(kubectl) = Kubectl::of("the_same_files_again_change_nothing", world) {
+        for way in WAYS {
+            kubectl.apply(way, &files);
+            assert_eq!(kubectl.diff(way, &files), "", "{way}");
+        }
     }
     let ours = |asked: &Asked| {
         asked.agent.starts_with("berth/")
@@ -167,14 +165,14 @@ async fn told(world: &World) {
 }
 
 /// The roles whose machines a plan says would be replaced.
-fn rolled(plan: &Value) -> Vec<String> {
+pub fn rolled(plan: &Value) -> Vec<String> {
     assert_eq!(plan["faults"], json!([]), "{plan}");
     let roles = plan["machines"].as_array().unwrap().iter().filter(|change| change["effect"] == "roll");
     roles.map(|change| change["role"]["group"].as_str().unwrap_or("control plane").to_owned()).collect()
 }
 
 /// Sets fields of an object, as a merge.
-fn set(base: &mut Value, patch: &Value) {
+pub fn set(base: &mut Value, patch: &Value) {
     match (base, patch) {
         (Value::Object(fields), Value::Object(patch)) => {
             for (name, value) in patch {
@@ -236,6 +234,7 @@ fn foretold(world: &World) {
         (group(json!({"autoscalingConfiguration": {"minCount": 1, "maxCount": 5}})), nobody.clone()),
         (group(json!({"kubernetesVersion": "1.31"})), nobody.clone()),
         (plane(json!({"certSans": ["prod.example"]})), one.clone()),
+        (plane(json!({"apiServerExtraArgs": {"v": "2"}})), one.clone()),
         (plane(json!({"auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: []\n"})), one.clone()),
         (cluster(json!({"podIamConfig": {"serviceAccountIssuer": "https://issuer.example"}})), one.clone()),
         (cluster(json!({"registryMirrorConfiguration": {"endpoint": "192.0.2.20"}})), both.clone()),
@@ -347,96 +346,24 @@ async fn upgraded(world: &World) {
 
 /// More machines, another group, and both taken back: nothing else is replaced.
 async fn grouped(world: &World) {
-    let ids = |world: &World| world.virtual_machines(CLUSTER).into_iter().map(|one| one.id).collect::<BTreeSet<_>>();
-    let before = ids(world);
+    let ids = || world.virtual_machines(CLUSTER).into_iter().map(|one| one.id).collect::<BTreeSet<_>>();
+    let before = ids();
     world.apply_all(&world.example("groups.yaml")).await;
-    world.within(LATER, "two more machines", async || (ids(world).len() == 5).then_some(())).await;
+    world.within(LATER, "two more machines", async || (ids().len() == 5).then_some(())).await;
     world.settled(TEAM, CLUSTER).await;
-    assert!(before.is_subset(&ids(world)), "nothing is replaced to have more");
+    assert!(before.is_subset(&ids()), "nothing is replaced to have more");
     let checks = world.generated("MachineHealthCheck");
     assert!(checks.get_opt("prod-batch-worker-unhealthy").await.unwrap().is_some());
 
-    // What changes two roles replaces the machines of both, as was told before, and none of the third.
-    let mut changed = world.example("groups.yaml");
-    changed[0]["spec"]["workerNodeGroupConfigurations"][1]["labels"] = json!({"tier": "batch"});
-    changed[0]["spec"]["controlPlaneConfiguration"]["certSans"] = json!(["prod.example"]);
-    assert_eq!(rolled(&world.plan(&changed)), ["control plane", "batch"]);
-    let machines = world.virtual_machines(CLUSTER).into_iter();
-    let (kept, old): (Vec<_>, Vec<_>) = machines.partition(|machine| machine.name.starts_with("prod-md-0-"));
-    assert_eq!((kept.len(), old.len()), (3, 2));
-    world.apply_all(&changed).await;
-    world
-        .within(LATER, "two machines are replaced", async || {
-            let now = ids(world);
-            (now.len() == 5 && old.iter().all(|machine| !now.contains(&machine.id))).then_some(())
-        })
-        .await;
-    world.settled(TEAM, CLUSTER).await;
-    let now = ids(world);
-    assert!(now.len() == 5 && kept.iter().all(|machine| now.contains(&machine.id)), "no other machine is replaced");
-    of_one_group(world, &changed[0]).await;
-
-    world.apply_all(&world.example("upgrade.yaml")).await;
-    let groups = world.generated("MachineDeployment");
-    world
-        .within(LATER, "the group and its machines are gone", async || {
-            let there = groups.get_opt("prod-batch").await.ok()?.is_some();
-            (!there && ids(world).len() == 3).then_some(())
-        })
-        .await;
-    world.settled(TEAM, CLUSTER).await;
+    let cluster = changes::of_two_roles(world).await;
+    let cluster = changes::of_the_control_plane(world, &cluster).await;
+    let cluster = changes::of_one_group(world, &cluster).await;
+    let cluster = changes::of_nobody(world, &cluster).await;
+    let cluster = changes::of_all(world, &cluster).await;
+    changes::of_zones(world).await;
+    changes::of_counts(world, &cluster).await;
+    assert!(world.generated("MachineDeployment").get_opt("prod-batch").await.unwrap().is_none());
     assert!(checks.get_opt("prod-batch-worker-unhealthy").await.unwrap().is_none(), "its health check goes with it");
     let templates = names(&world.of_cluster("KubeadmConfigTemplate", CLUSTER).await);
     assert!(templates.iter().any(|name| name.starts_with("prod-md-0-")), "{templates:?}");
-}
-
-/// What the machines of one group are made of is changed, and who counts them: its own machines are replaced, or none.
-async fn of_one_group(world: &World, cluster: &Value) {
-    let mut cluster = cluster.clone();
-    let groups = "workerNodeGroupConfigurations";
-    let mut own = world.example("upgrade.yaml").remove(0);
-    own["metadata"]["name"] = json!("prod-batch");
-    let mut another = own["spec"]["users"][0].clone();
-    another["name"] = json!("operator");
-    own["spec"]["users"].as_array_mut().unwrap().push(another);
-    cluster["spec"][groups][1]["machineGroupRef"]["name"] = json!("prod-batch");
-    replaces(world, &[own.clone(), cluster.clone()], true).await;
-    // The same template, but by its id.
-    let id = world.acs.with(|world, _| world.templates.iter().find(|one| one.name == "kube-1.32").unwrap().id.clone());
-    own["spec"]["template"] = json!({"id": id});
-    replaces(world, &[own, cluster.clone()], true).await;
-    let largest = async || {
-        let group = world.generated("MachineDeployment").get("prod-batch").await.unwrap();
-        let all = group.metadata.annotations.unwrap_or_default();
-        all.get("cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size").cloned()
-    };
-    cluster["spec"][groups][1]["autoscalingConfiguration"] = json!({"minCount": 1, "maxCount": 3});
-    replaces(world, std::slice::from_ref(&cluster), false).await;
-    assert_eq!(largest().await.as_deref(), Some("3"));
-    cluster["spec"][groups][1].as_object_mut().unwrap().remove("autoscalingConfiguration");
-    replaces(world, std::slice::from_ref(&cluster), false).await;
-    assert_eq!(largest().await, None);
-}
-
-/// Applies files, and waits until everything is carried out: the machine of the group `batch` is another one or the same,
-/// as was told before, and all others are the same.
-async fn replaces(world: &World, files: &[Value], whether: bool) {
-    let wanted = if whether { vec!["batch"] } else { vec![] };
-    assert_eq!(rolled(&world.plan(files)), wanted);
-    let all = || world.virtual_machines(CLUSTER).into_iter();
-    let (batch, others): (Vec<_>, Vec<_>) = all().partition(|machine| machine.name.starts_with("prod-batch-"));
-    assert_eq!((batch.len(), others.len()), (1, 4));
-    world.apply_all(files).await;
-    if whether {
-        world
-            .within(LATER, "the machine of the group is replaced", async || {
-                let gone = all().all(|machine| machine.id != batch[0].id);
-                (gone && all().len() == 5).then_some(())
-            })
-            .await;
-    }
-    world.settled(TEAM, CLUSTER).await;
-    let now: BTreeSet<String> = all().map(|machine| machine.id).collect();
-    assert!(now.len() == 5 && others.iter().all(|machine| now.contains(&machine.id)), "no other machine is replaced");
-    assert_eq!(now.contains(&batch[0].id), !whether);
 }

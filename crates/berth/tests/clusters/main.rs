@@ -9,7 +9,14 @@
 #![allow(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
 mod arrival;
+mod changes;
+#[path = "../shared/ground.rs"]
+mod ground;
 mod kubeadm;
+mod kubectl;
 mod life;
 mod rules;
+#[allow(dead_code, reason = "helm is not needed here, nor programs that are played")]
+#[path = "../shared/shell.rs"]
+mod shell;
 mod world;

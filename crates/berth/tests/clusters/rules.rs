@@ -1,9 +1,11 @@
 //! What the server itself refuses, what the webhook refuses, and what it fills in.
 
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::world::{SYSTEM, World, merged, run, written};
+use crate::kubectl::{Kubectl, WAYS};
+use crate::world::{SYSTEM, World, run};
 
 const TEAM: &str = "team-r";
 
@@ -107,7 +109,9 @@ fn mistakes_are_refused_with_their_fields() {
 /// whichever way it was applied.
 #[test]
 fn a_file_that_leaves_things_out_shows_no_difference() {
-    run("a_file_that_leaves_things_out_shows_no_difference", async |world| {
+    let test = "a_file_that_leaves_things_out_shows_no_difference";
+    run(test, async |world| {
+        let Some(kubectl) = Kubectl::of(test, world) else { return };
         let team = "team-f";
         world.namespace(team).await;
         let files = |name: &str, host: &str| {
@@ -125,32 +129,16 @@ fn a_file_that_leaves_things_out_shows_no_difference() {
             // The machines are not there, so that it goes no further.
             [datacenter, cluster]
         };
-        let dry = PatchParams { dry_run: true, ..PatchParams::apply("sandbox").force() };
-        for (name, host, by_server) in [("by-server", "192.0.2.70", true), ("by-client", "192.0.2.71", false)] {
+        let of_both = [("by-client", "192.0.2.71"), ("by-server", "192.0.2.70")];
+        for (way, (name, host)) in WAYS.into_iter().zip(of_both) {
             let all = files(name, host);
-            for file in &all {
-                let api = world.own(file["kind"].as_str().unwrap(), team);
-                if by_server {
-                    world.apply(file).await;
-                } else {
-                    let mut object: DynamicObject = serde_json::from_value(file.clone()).unwrap();
-                    let last = ("kubectl.kubernetes.io/last-applied-configuration".to_owned(), file.to_string());
-                    object.metadata.annotations = Some([last].into());
-                    api.create(&PostParams::default(), &object).await.expect("created");
-                }
-            }
+            kubectl.apply(way, &all);
             world.failure(team, name, "MissingDependentObjects").await;
-            for file in &all {
-                let kind = file["kind"].as_str().unwrap();
-                let api = world.own(kind, team);
-                let stored = api.get(name).await.unwrap();
-                let again = if by_server {
-                    api.patch(name, &dry, &Patch::Apply(file)).await.unwrap_or_else(|error| panic!("{kind}: {error}"))
-                } else {
-                    merged(&api, name, file).await
-                };
-                assert_eq!(written(&again), written(&stored), "{kind}, {name}");
-            }
+            assert_eq!(kubectl.diff(way, &all), "", "{way}");
+            let mut more = all;
+            more[1]["spec"]["workerNodeGroupConfigurations"][0]["count"] = json!(2);
+            let shown = kubectl.diff(way, &more);
+            assert!(shown.contains("+  - count: 2\n"), "{way}: {shown}");
             let cluster = world.own("Cluster", team).get(name).await.unwrap();
             let spec = &cluster.data["spec"];
             assert_eq!(spec["clusterNetwork"]["cniConfig"], json!({"cilium": {}}));
@@ -161,5 +149,43 @@ fn a_file_that_leaves_things_out_shows_no_difference() {
             world.delete(team, name).await;
         }
         world.judge().await;
+    });
+}
+
+/// What is generated, and what network plugins are made of, is in one namespace: nowhere else may any of it be touched.
+#[test]
+fn outside_of_the_system_namespace_nothing_that_is_generated_may_be_touched() {
+    run("outside_of_the_system_namespace_nothing_that_is_generated_may_be_touched", async |world| {
+        let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
+        let may = async |(group, resource, verb): (&str, &str, &str), namespace: &str| {
+            let attributes = ResourceAttributes {
+                group: Some(group.to_owned()),
+                resource: Some(resource.to_owned()),
+                verb: Some(verb.to_owned()),
+                namespace: Some(namespace.to_owned()),
+                ..ResourceAttributes::default()
+            };
+            let spec = SubjectAccessReviewSpec {
+                user: Some("system:serviceaccount:berth-clusters:berth-clusters".to_owned()),
+                resource_attributes: Some(attributes),
+                ..SubjectAccessReviewSpec::default()
+            };
+            let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+            let answer = reviews.create(&PostParams::default(), &review).await.expect("reviewed");
+            answer.status.is_some_and(|status| status.allowed)
+        };
+        for call in [
+            ("cluster.x-k8s.io", "clusters", "create"),
+            ("cluster.x-k8s.io", "clusters", "delete"),
+            ("cluster.x-k8s.io", "machinedeployments", "create"),
+            ("cluster.x-k8s.io", "machinehealthchecks", "list"),
+            ("controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes", "patch"),
+            ("bootstrap.cluster.x-k8s.io", "kubeadmconfigtemplates", "create"),
+            ("infrastructure.cluster.x-k8s.io", "cloudstackclusters", "patch"),
+            ("infrastructure.cluster.x-k8s.io", "cloudstackmachinetemplates", "delete"),
+            ("", "configmaps", "get"),
+        ] {
+            assert_eq!([may(call, SYSTEM).await, may(call, TEAM).await], [true, false], "{call:?}");
+        }
     });
 }

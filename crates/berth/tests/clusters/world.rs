@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use k8s_openapi::api::events::v1::Event;
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 use sim::cloudstack;
 use sim::cloudstack::world::machine::State;
 use sim::cloudstack::world::oracle::MachineFacts;
-use sim::cloudstack::world::settings::Delays;
 use sim::plane::{self, Manager, Options, Plane, PlaneError, Process};
 use sim::provider::Provider;
 use sim::wait::seek;
 use tokio::runtime::Runtime;
+
+pub use crate::ground::REAL;
+use crate::ground::{Ground, own};
 
 pub const BERTH: &str = env!("CARGO_BIN_EXE_berth");
 /// How long anything may take that should happen within a few looks.
@@ -29,10 +31,6 @@ pub const LATER: Duration = Duration::from_secs(300);
 pub const ANYWHERE: &str = "anywhere.eks.amazonaws.com";
 /// The namespace of everything that is generated.
 pub const SYSTEM: &str = "eksa-system";
-/// The value of the watch filter of the real control-plane manager.
-pub const REAL: &str = "real";
-/// The address that stands in the book for the CloudStack of the reader.
-const BOOK_ENDPOINT: &str = "http://cloudstack.example:8080/client/api";
 const READY: Duration = Duration::from_secs(120);
 
 /// Everything that is shared.
@@ -53,28 +51,18 @@ impl World {
         let plane =
             started.await.map_err(|why| PlaneError::Bad { doing: "starting".into(), why: why.to_string() })??;
         let client = plane.client().await?;
-        let mut definitions = documents(&["crds"]);
-        definitions.extend(plane::cloudstack_definitions()?);
-        plane::install_crds(&client, definitions).await?;
-        let managers = [
-            plane::capi(&plane).await?,
-            plane::kubeadm_bootstrap(&plane).await?,
-            plane::kubeadm_control_plane_with(&plane, &[&format!("--watch-filter={REAL}")]).await?,
-        ];
-        let now = Duration::ZERO;
-        let mut simulated = cloudstack::Options::default();
-        simulated.settings.delays = Delays { deploy: now, power: now, expunge: now, other: now };
-        let acs = cloudstack::start(simulated).await.expect("the simulator starts");
-        let provider = Provider::start(&client);
+        plane::install_crds(&client, documents(&["crds"])).await?;
+        let Ground { acs, provider, managers } = Ground::lay(&plane, &client).await?;
         for file in ["namespaces.yaml", "release.yaml"] {
             for object in example(file, &acs) {
                 plane::apply(&client, &object).await?;
             }
         }
         let rules = documents(&["rbac"]);
-        let (everywhere, here) = (&rules[0], &rules[1]);
+        let [everywhere, here, system] = rules.as_slice() else { panic!("three lists of rules: {rules:?}") };
         // No more rights than it says it needs.
         let account = plane::account(&plane, "berth-clusters", everywhere, here).await?;
+        plane::grant(&plane, "berth-clusters", SYSTEM, system).await?;
         let kubeconfig = plane.dir().join("berth.kubeconfig");
         std::fs::write(&kubeconfig, account.to_string()).expect("written");
         let log = plane.dir().join("berth.log");
@@ -268,7 +256,8 @@ impl World {
         let file = self.plane.dir().join("plan.yaml");
         let text: Vec<String> = objects.iter().map(|object| format!("---\n{object}\n")).collect();
         std::fs::write(&file, text.concat()).expect("written");
-        let told = self.told(&["plan", "--live", "-o", "json", "-f", file.to_str().expect("UTF-8")]);
+        let args = ["--live", "--enable-api-server-extra-args", "-o", "json", "-f", file.to_str().expect("UTF-8")];
+        let told = self.told(&[&["plan"], args.as_slice()].concat());
         let document: Value = serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {told}"));
         assert_eq!(document["items"].as_array().map(Vec::len), Some(1), "{document}");
         document["items"][0].clone()
@@ -319,6 +308,9 @@ async fn berth(
         .args(["--webhook-bind-host", "127.0.0.1", "--webhook-port", &webhooks.to_string(), "--webhook-cert-dir"])
         .arg(plane.webhook_cert_dir()?)
         .args(["--cloudstack-endpoint-allow", endpoint.trim_end_matches("/client/api")])
+        .arg("--enable-api-server-extra-args")
+        // Nobody is there: neither the server nor clusters are called through it, nor what is on this machine.
+        .envs(["HTTP_PROXY", "HTTPS_PROXY"].map(|name| (name, "http://127.0.0.1:1")))
         .args(["--health-addr", &format!("127.0.0.1:{health}"), "--kubeconfig"])
         .arg(kubeconfig);
     let mut process = Process::start("berth", command, log, None)?;
@@ -334,9 +326,7 @@ async fn berth(
 fn text(file: &str, acs: &cloudstack::Handle) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/examples/clusters").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    text.replace(BOOK_ENDPOINT, &acs.endpoint)
-        .replace("the-api-key", &acs.api_key)
-        .replace("the-secret-key", &acs.secret_key)
+    own(acs).into_iter().fold(text, |text, (own, made_up)| text.replace(made_up, own))
 }
 
 fn example(file: &str, acs: &cloudstack::Handle) -> Vec<Value> {
@@ -413,19 +403,6 @@ fn documents(args: &[&str]) -> Vec<Value> {
     let printed = String::from_utf8(output.stdout).expect("UTF-8");
     let parts = printed.split("---\n").filter(|part| !part.trim().is_empty());
     parts.map(|part| serde_saphyr::from_str(part).expect("YAML")).collect()
-}
-
-/// What users wrote, without what changes by itself.
-pub fn written(object: &DynamicObject) -> Value {
-    let meta = &object.metadata;
-    json!({"spec": object.data["spec"], "generation": meta.generation, "annotations": meta.annotations,
-        "labels": meta.labels, "finalizers": meta.finalizers, "owners": meta.owner_references})
-}
-
-/// Changes an object as `kubectl apply` without `--server-side` does it, without carrying it out.
-pub async fn merged(api: &Api<DynamicObject>, name: &str, file: &Value) -> DynamicObject {
-    let params = PatchParams { dry_run: true, ..PatchParams::default() };
-    api.patch(name, &params, &Patch::Merge(file)).await.expect("taken")
 }
 
 fn tail(path: &Path, lines: usize) -> String {

@@ -3,34 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
-use crate::pages::{Block, blocks, code_spans, pages, read, root};
-
-/// The command lines of a shell block: all of them, or in a console block those after the prompt.
-fn command_lines(block: &Block) -> Vec<String> {
-    let mut commands = Vec::new();
-    let mut pending = String::new();
-    for line in &block.lines {
-        let line = match block.language.as_str() {
-            "sh" => line.trim(),
-            "console" if pending.is_empty() => match line.trim().strip_prefix("$ ") {
-                Some(command) => command,
-                None => continue,
-            },
-            "console" => line.trim(),
-            _ => continue,
-        };
-        if let Some(part) = line.strip_suffix('\\') {
-            pending.push_str(part);
-        } else {
-            let command = format!("{pending}{line}");
-            pending.clear();
-            if !command.is_empty() && !command.starts_with('#') {
-                commands.push(command);
-            }
-        }
-    }
-    commands
-}
+use crate::pages::{blocks, code_spans, files_below, pages, read, root};
 
 /// Every command the docs show, with its place: of the blocks, and of code in running text.
 fn commands() -> Vec<(String, String)> {
@@ -38,7 +11,7 @@ fn commands() -> Vec<(String, String)> {
     for page in pages() {
         let (blocks, prose) = blocks(&page);
         for block in &blocks {
-            all.extend(command_lines(block).into_iter().map(|c| (block.place.clone(), c)));
+            all.extend(block.commands().into_iter().map(|c| (block.place.clone(), c)));
         }
         let place = page.strip_prefix(root()).unwrap().display().to_string();
         all.extend(code_spans(&prose).into_iter().map(|c| (place.clone(), c)));
@@ -106,6 +79,32 @@ fn the_flags_page_is_what_the_binary_prints() {
     let page = read(&root().join("book/src/reference/run-help.txt"));
     let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     assert_eq!(trimmed(&page), trimmed(&printed), "run hack/book reference");
+}
+
+#[test]
+fn what_the_docs_show_under_a_command_is_what_it_prints() {
+    let mut snapshots = Vec::new();
+    files_below(&root().join("crates/berth/src"), "snap", &mut snapshots);
+    let printed: Vec<String> = snapshots.iter().map(|path| read(path)).collect();
+    let mut seen = 0;
+    for page in pages() {
+        let (blocks, _) = blocks(&page);
+        for pair in blocks.windows(2) {
+            let [command, screen] = pair else { continue };
+            let follows = command.language == "console" && screen.language == "text" && screen.before.trim().is_empty();
+            // What is included from a file is compared where the file is made.
+            let page = read(&page);
+            let lines: Vec<&str> = page.lines().collect();
+            let number: usize = screen.place.rsplit(':').next().unwrap().parse().unwrap();
+            if !follows || lines[number].starts_with("{{#include ") {
+                continue;
+            }
+            let shown = screen.lines.join("\n");
+            assert!(printed.iter().any(|text| text.contains(&shown)), "{}: no snapshot shows this", screen.place);
+            seen += 1;
+        }
+    }
+    assert!(seen >= 2, "only {seen} screens found");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -32,10 +34,52 @@ pub fn pages() -> Vec<PathBuf> {
     found
 }
 
+#[derive(Clone)]
 pub struct Block {
     pub place: String,
+    /// The heading that it stands under, with its marks.
+    #[allow(dead_code, reason = "whoever walks a page asks for it")]
+    pub section: String,
+    /// What was said since the block before.
+    pub before: String,
     pub language: String,
     pub lines: Vec<String>,
+}
+
+impl Block {
+    /// The command lines of a shell block: all of them, or in a console block those after the prompt.
+    pub fn commands(&self) -> Vec<String> {
+        let mut commands = Vec::new();
+        let mut pending = String::new();
+        for line in &self.lines {
+            let line = match self.language.as_str() {
+                "sh" => line.trim(),
+                "console" if pending.is_empty() => match line.trim().strip_prefix("$ ") {
+                    Some(command) => command,
+                    None => continue,
+                },
+                "console" => line.trim(),
+                _ => continue,
+            };
+            if let Some(part) = line.strip_suffix('\\') {
+                pending.push_str(part);
+            } else {
+                let command = format!("{pending}{line}");
+                pending.clear();
+                if !command.is_empty() && !command.starts_with('#') {
+                    commands.push(command);
+                }
+            }
+        }
+        commands
+    }
+}
+
+/// Whether a manifest-like document is values for the chart: all its keys are the chart's.
+pub fn is_values(document: &Value) -> bool {
+    let chart: Value = serde_saphyr::from_str(&read(&root().join("chart/values.yaml"))).unwrap();
+    let keys = document.as_object().filter(|keys| !keys.is_empty());
+    keys.is_some_and(|keys| keys.keys().all(|key| chart.get(key).is_some()))
 }
 
 /// The whole file that a line includes.
@@ -47,19 +91,28 @@ fn included(page: &Path, line: &str) -> Option<String> {
 /// The fenced blocks of a page, with what they include, and its text without them.
 pub fn blocks(page: &Path) -> (Vec<Block>, String) {
     let (mut blocks, mut prose) = (Vec::new(), String::new());
-    let mut open: Option<Block> = None;
+    let (mut open, mut section, mut told): (Option<Block>, _, _) = (None, String::new(), 0);
     for (number, line) in read(page).lines().enumerate() {
         match (line.trim_start().strip_prefix("```"), &mut open) {
-            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(_), Some(_)) => {
+                blocks.extend(open.take());
+                told = prose.len();
+            }
             (Some(language), None) => {
                 let place = format!("{}:{}", page.strip_prefix(root()).unwrap().display(), number + 1);
-                open = Some(Block { place, language: language.trim().to_owned(), lines: Vec::new() });
+                let (language, before) = (language.trim().to_owned(), prose[told..].to_owned());
+                open = Some(Block { place, section: section.clone(), before, language, lines: Vec::new() });
             }
             (None, Some(block)) => match included(page, line) {
                 Some(text) => block.lines.extend(text.lines().map(str::to_owned)),
                 None => block.lines.push(line.to_owned()),
             },
-            (None, None) => prose.extend([line, "\n"]),
+            (None, None) => {
+                if line.starts_with('#') {
+                    section = line.to_owned();
+                }
+                prose.extend([line, "\n"]);
+            }
         }
     }
     assert!(open.is_none(), "{}: a fence is not closed", page.display());

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use sim::plane::{self, PlaneError};
 use sim::wait::within;
 
-use crate::pages::{blocks, pages, read, root};
+use crate::openshift;
+use crate::pages::{blocks, is_values, pages, read, root};
 use crate::shared::{self, Beside, Shared};
 
 /// The manifests shown in the docs, with their places.
@@ -22,17 +23,18 @@ fn manifests() -> Vec<(String, Value)> {
         for block in blocks(&page).0.into_iter().filter(|b| b.language == "yaml") {
             let documents: Vec<Value> = serde_saphyr::from_multiple(&block.lines.join("\n"))
                 .unwrap_or_else(|e| panic!("{}: not YAML: {e}", block.place));
-            all.extend(documents.into_iter().filter(|d| !d.is_null()).map(|d| (block.place.clone(), d)));
+            let manifests = documents.into_iter().filter(|d| !d.is_null() && !is_values(d));
+            all.extend(manifests.map(|d| (block.place.clone(), d)));
         }
     }
     all
 }
 
-/// Everything the manifests of the docs are about: Berth's kinds, Cluster API, the IPAM provider and the providers of the
-/// sandbox, with the real managers, whose webhooks judge too.
-struct World {
-    client: kube::Client,
-    plane: plane::Plane,
+/// Everything the manifests and commands of the docs are about: Berth's kinds, Cluster API, the IPAM provider and the
+/// providers of the sandbox, with the real managers, whose webhooks judge too; and kinds of others that pages look at.
+pub struct World {
+    pub client: kube::Client,
+    pub plane: plane::Plane,
     _managers: [plane::Manager; 2],
 }
 
@@ -49,6 +51,10 @@ impl Shared for World {
         let mut definitions = sim::dock::kinds::definitions();
         definitions.extend(sim::metal::kinds::definitions());
         definitions.extend(plane::aws_network_definitions());
+        definitions.extend(plane::provider_definitions()?);
+        definitions.push(openshift::machine_sets());
+        definitions
+            .extend(["IPClaim", "IPPool"].map(|kind| plane::open_definition("ipam.metal3.io", "v1alpha1", kind)));
         for entry in std::fs::read_dir(root().join("chart/files/crds")).unwrap() {
             definitions.push(serde_saphyr::from_str(&read(&entry.unwrap().path())).unwrap());
         }
@@ -71,8 +77,7 @@ fn every_manifest_in_the_docs_is_accepted_by_the_server() {
 }
 
 /// What programs other than the server read: kustomize, and operators that are not installed here.
-const ELSEWHERE: [&str; 4] =
-    ["kustomize.config.k8s.io", "turtles-capi.cattle.io", "machine.openshift.io", "cloudcredential.openshift.io"];
+const ELSEWHERE: [&str; 3] = ["kustomize.config.k8s.io", "turtles-capi.cattle.io", "cloudcredential.openshift.io"];
 
 /// Tries every manifest that the server is there for, and expects some of each kind.
 async fn accepted(world: &World, shown: Vec<(String, Value)>) {

@@ -52,7 +52,7 @@ impl World {
         plane::install_crds(&client, definitions).await?;
         let capi = plane::capi_with(&plane, &["--cluster-concurrency=4", "--machine-concurrency=4"]).await?;
         let rules = documents(&["rbac"]);
-        let [everywhere, here] = rules.as_slice() else { panic!("two lists of rules: {rules:?}") };
+        let [everywhere, here, _] = rules.as_slice() else { panic!("three lists of rules: {rules:?}") };
         // No more rights than it says it needs.
         let account = plane::account(&plane, "berth-hosts", everywhere, here).await?;
         let kubeconfig = plane.dir().join("berth.kubeconfig");

@@ -85,9 +85,10 @@ impl World {
         let ec2 = ec2::start(sky).await.expect("the EC2 simulator starts");
         let acs = cloudstack::start(cloud).await.expect("the CloudStack simulator starts");
         let rules = documents(&["rbac"]);
-        let [everywhere, here] = rules.as_slice() else { panic!("two lists of rules: {rules:?}") };
+        let [everywhere, here, system] = rules.as_slice() else { panic!("three lists of rules: {rules:?}") };
         // No more rights than it says it needs.
         let account = plane::account(&plane, "berth-machines", everywhere, here).await?;
+        plane::grant(&plane, "berth-machines", "eksa-system", system).await?;
         let kubeconfig = plane.dir().join("berth.kubeconfig");
         std::fs::write(&kubeconfig, account.to_string()).expect("written");
         let log = plane.dir().join("berth.log");

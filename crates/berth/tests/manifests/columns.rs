@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{of_kind, root, text};
 
 /// The columns of the terminal.
-const TERMINAL: usize = 100;
+pub const TERMINAL: usize = 100;
 /// The blanks that kubectl leaves after the widest cell of a column; after the last column there are none.
 const BETWEEN: usize = 3;
 
@@ -81,7 +81,7 @@ fn said_in(folder: &str) -> Vec<&'static str> {
 }
 
 /// The longest word that can stand in the column Reason of a kind.
-fn longest_reason(kind: &str) -> usize {
+pub fn longest_reason(kind: &str) -> &'static str {
     let of = |rooms: &[&str]| {
         let all = reasons::all().into_iter().filter(|entry| rooms.contains(&entry.room));
         all.map(|entry| entry.reason).collect::<Vec<_>>()
@@ -97,12 +97,12 @@ fn longest_reason(kind: &str) -> usize {
         "Cluster" | "CloudStackDatacenterConfig" => of(&["clusters", "common"]),
         other => panic!("{other}: say which reasons its column Reason can show"),
     };
-    words.into_iter().map(str::len).max().unwrap()
+    words.into_iter().max_by_key(|word| word.len()).unwrap()
 }
 
 fn width(kind: &str, column: &str) -> usize {
     let value = match column {
-        "Reason" => longest_reason(kind),
+        "Reason" => longest_reason(kind).len(),
         other => {
             let known = WIDTHS.iter().find(|(_, columns)| columns.contains(&other));
             known.unwrap_or_else(|| panic!("{kind}: say how wide the column {other} is")).0
@@ -161,6 +161,8 @@ fn kubectl_get_says_of_every_kind_with_conditions_whether_it_is_fine_and_if_not_
         let shown = columns(version, false);
         let shown_names = names(&shown);
         assert_eq!(shown_names.last(), Some(&"Age"), "{name}: {shown_names:?}");
+        // The server shows the first of several values and says nothing of the others.
+        assert!(shown.iter().all(|column| !text(column, "/jsonPath").contains("[*]")), "{name}: {shown:?}");
         let status = "/schema/openAPIV3Schema/properties/status/properties";
         let newest = version.pointer(&format!("{status}/v1beta2/properties/conditions"));
         let conditions = newest.or_else(|| version.pointer(&format!("{status}/conditions")));

@@ -2,13 +2,21 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod columns;
+mod helm;
+mod kinds;
+#[path = "../shared/pod.rs"]
+mod pod;
+#[path = "../shared/shell.rs"]
+#[allow(dead_code, reason = "only the way to helm is needed here")]
+mod shell;
+mod tables;
+mod upgrade;
+mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::core::GroupVersionKind;
-use kube::discovery::{Scope, pinned_kind};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 fn root() -> PathBuf {
@@ -21,8 +29,12 @@ fn read(path: &str) -> String {
 
 /// The documents of a YAML file; comments alone make none.
 fn documents(path: &str) -> Vec<Value> {
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(&read(path)).unwrap_or_else(|e| panic!("parsing {path}: {e}"));
+    parsed(&read(path), path)
+}
+
+/// The documents of a text that comes from some place.
+fn parsed(text: &str, place: &str) -> Vec<Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_else(|e| panic!("parsing {place}: {e}"));
     documents.into_iter().filter(|d| !d.is_null()).collect()
 }
 
@@ -48,14 +60,8 @@ fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
 
 /// Applies an object without storing it and returns what would have been stored.
 async fn dry_run(client: &kube::Client, object: &Value) -> kube::Result<DynamicObject> {
-    let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
-    let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let (resource, capabilities) = pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await?;
-    let api: Api<DynamicObject> = match capabilities.scope {
-        Scope::Cluster => Api::all_with(client.clone(), &resource),
-        Scope::Namespaced => Api::namespaced_with(client.clone(), text(object, "/metadata/namespace"), &resource),
-    };
-    let params = PatchParams::apply("manifests-test").dry_run().validation_strict();
+    let api = kinds::like(client, object).await?;
+    let params = PatchParams::apply("manifests-test").dry_run().validation_strict().force();
     api.patch(text(object, "/metadata/name"), &params, &Patch::Apply(object)).await
 }
 
@@ -131,9 +137,13 @@ fn generated_files_reach_the_manifests_unchanged() {
     }
     assert!(count > 0 && count == rendered.len(), "{count} files, {} definitions rendered", rendered.len());
 
-    for (file, kind) in [("cluster-rules.yaml", "ClusterRole"), ("namespace-rules.yaml", "Role")] {
+    for (file, kind, name) in [
+        ("cluster-rules.yaml", "ClusterRole", "berth"),
+        ("namespace-rules.yaml", "Role", "berth"),
+        ("system-rules.yaml", "ClusterRole", "berth-clusters"),
+    ] {
         let rules: Value = serde_saphyr::from_str(&read(&format!("chart/files/rbac/{file}"))).unwrap();
-        assert_eq!(named(&objects, kind, "berth")["rules"], rules, "{file}");
+        assert_eq!(named(&objects, kind, name)["rules"], rules, "{file}");
         assert!(!rules.as_array().unwrap().is_empty(), "{file} grants nothing");
     }
 
@@ -164,8 +174,10 @@ fn no_role_grants_everything_or_lists_secrets_everywhere() {
             for field in ["apiGroups", "resources", "verbs", "nonResourceURLs"] {
                 assert!(!has(field, "*"), "a wildcard in {rule}");
             }
-            // The site binds this one, in the namespaces of the hosts, whose Secrets are theirs.
-            let bound_by_the_site = role["metadata"]["name"] == "berth-host-admin";
+            // The site binds the first, in the namespaces of the hosts, whose Secrets are theirs; the chart binds the second in
+            // one namespace, unless it is told otherwise.
+            let bound_by_the_site =
+                ["berth-host-admin", "berth-clusters"].iter().any(|name| role["metadata"]["name"] == *name);
             // The room claims copies Secrets of tenants, whose namespaces nobody can name beforehand, to their hosts.
             let copies = json!({"apiGroups": [""], "resources": ["secrets"],
                 "verbs": ["create", "delete", "get", "list", "patch", "watch"]});
@@ -287,67 +299,4 @@ fn the_settings_in_the_schema_are_those_the_hooks_know() {
         settings.as_object().unwrap().keys().map(|key| (key.clone(), String::new())).collect();
     assert_eq!(vip::topology::unknown_keys(&keys), Vec::<String>::new());
     assert_eq!(keys.len(), 8, "a key of the hooks is missing in the schema");
-}
-
-/// The program that `hack/chart` has built; under `make test` it is there.
-fn helm() -> Option<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let tools = std::fs::read_dir(target.join("tools")).ok()?.filter_map(Result::ok).map(|entry| entry.path());
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    tools.into_iter().find(|path| name(path).starts_with("helm-v") && !name(path).ends_with(".part"))
-}
-
-/// Nothing of the chart is a pod here: what is installed is what the server stores, which is all that Helm waits for.
-#[tokio::test]
-async fn installed_without_values_upgraded_and_removed_by_helm_users_keep_their_objects() {
-    let test = "installed_without_values_upgraded_and_removed_by_helm_users_keep_their_objects";
-    if sim::plane::for_test(test).is_none() {
-        return;
-    }
-    let Some(helm) = helm() else {
-        assert!(!sim::plane::required(), "{test}: build helm first, with hack/chart helm");
-        eprintln!("SKIPPED {test}: helm is not built; see hack/chart helm");
-        return;
-    };
-    let plane = sim::plane::Plane::start().unwrap();
-    let client = plane.client().await.unwrap();
-    let home = tempfile::tempdir().unwrap();
-    let run = |args: &[&str]| {
-        let mut command = std::process::Command::new(&helm);
-        for place in ["CACHE", "CONFIG", "DATA"] {
-            command.env(format!("HELM_{place}_HOME"), home.path().join(place));
-        }
-        command.env("KUBECONFIG", plane.kubeconfig_path()).current_dir(root()).args(args);
-        let output = command.args(["--namespace", "berth-system"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
-        said
-    };
-    let said = run(&["install", "berth", "chart", "--create-namespace"]);
-    assert!(said.contains("kubectl delete crd hostclaims.metal3.io"), "the notes say what stays: {said}");
-    let config = json!({"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "OIDCConfig",
-        "metadata": {"name": "login", "namespace": "default"},
-        "spec": {"clientId": "berth", "issuerUrl": "https://login.example"}});
-    let stored = sim::plane::apply(&client, &config).await.unwrap();
-    let uid = stored.metadata.uid.clone().unwrap();
-
-    let deployments: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(client.clone(), "berth-system");
-    let replicas = async || deployments.get("berth").await.unwrap().spec.unwrap().replicas;
-    let before = replicas().await;
-    run(&["upgrade", "berth", "chart", "--set", "replicas=3"]);
-    assert_ne!(replicas().await, before);
-    let there = async || {
-        let (resource, _) =
-            pinned_kind(&client, &GroupVersionKind::gvk("anywhere.eks.amazonaws.com", "v1alpha1", "OIDCConfig"))
-                .await
-                .unwrap();
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);
-        api.get("login").await.unwrap().metadata.uid
-    };
-    assert_eq!(there().await.as_ref(), Some(&uid), "an upgrade keeps objects");
-
-    let said = run(&["uninstall", "berth"]);
-    assert!(said.contains("kept due to the resource policy"), "{said}");
-    assert!(deployments.get_opt("berth").await.unwrap().is_none());
-    assert_eq!(there().await.as_ref(), Some(&uid), "and so does a removal");
 }

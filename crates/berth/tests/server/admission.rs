@@ -93,6 +93,13 @@ pub fn put(dir: &Path, certificate: &str, key: &str) {
     }
 }
 
+/// An operator whose webhooks are served with the certificates of a directory.
+pub fn served(world: &World, port: u16, certificates: &Path, more: &[&str]) -> Operator {
+    let (port, certificates) = (port.to_string(), certificates.to_str().unwrap());
+    let webhooks = ["--webhook-port", &port, "--webhook-bind-host", "127.0.0.1", "--webhook-cert-dir", certificates];
+    Operator::start(world, &[&webhooks, more].concat())
+}
+
 #[tokio::test]
 async fn certificates_of_a_directory_are_served_and_new_ones_taken_while_serving() {
     let Some(world) = World::enter("certificates_of_a_directory_are_served_and_new_ones_taken_while_serving").await
@@ -102,17 +109,7 @@ async fn certificates_of_a_directory_are_served_and_new_ones_taken_while_serving
     world.installed().await;
     let dir = tempfile::tempdir().unwrap();
     let port = plane::free_port().unwrap();
-    let mut operator = Operator::start(
-        &world,
-        &[
-            "--webhook-port",
-            &port.to_string(),
-            "--webhook-bind-host",
-            "127.0.0.1",
-            "--webhook-cert-dir",
-            dir.path().to_str().unwrap(),
-        ],
-    );
+    let mut operator = served(&world, port, dir.path(), &[]);
     // Without a pair nothing can be served, and that is said with the file's name.
     let (status, text) = operator.says("tls.crt").await;
     assert_eq!(status, 503, "{text}");
@@ -235,19 +232,7 @@ async fn annotations_that_stop_the_autoscaler_are_not_stored_and_old_ones_hold_u
 
     let (dir, port) = (tempfile::tempdir().unwrap(), plane::free_port().unwrap());
     put(dir.path(), &world.plane.webhook_cert().unwrap(), &world.plane.webhook_key().unwrap());
-    let mut operator = Operator::start(
-        &world,
-        &[
-            "--controllers",
-            "capacity",
-            "--webhook-port",
-            &port.to_string(),
-            "--webhook-bind-host",
-            "127.0.0.1",
-            "--webhook-cert-dir",
-            dir.path().to_str().unwrap(),
-        ],
-    );
+    let mut operator = served(&world, port, dir.path(), &["--controllers", "capacity"]);
     operator.ready().await;
     register(&world, port, Some(&world.plane.ca().unwrap())).await;
     let gigabytes = json!({"machine.openshift.io/memoryMb": "8G"});

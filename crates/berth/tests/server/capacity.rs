@@ -53,7 +53,7 @@ async fn prepared(world: &World, ec2: &ec2::Handle) {
 /// chart makes.
 async fn entitled(world: &World, dir: &Path) -> std::path::PathBuf {
     let rules = documents(&["rbac"]);
-    let [everywhere, here] = rules.as_slice() else { panic!("two lists of rules: {rules:?}") };
+    let [everywhere, here, _] = rules.as_slice() else { panic!("three lists of rules: {rules:?}") };
     let rbac = "rbac.authorization.k8s.io";
     let (meta, version) = (json!({"name": "berth-capacity-secrets", "namespace": NS}), format!("{rbac}/v1"));
     let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "watch"]}]);
@@ -377,6 +377,7 @@ async fn people_are_told_what_machines_of_a_group_offer_and_what_would_be_writte
         ("4", "16384Mi", "")
     );
     assert_eq!(fact(&mixed, "instance type"), "m5.xlarge,m6g.4xlarge", "{mixed}");
+    assert_eq!(ec2.calls("DescribeInstanceTypes"), calls + 2, "both types in one question");
 
     let all = ask(&["capacity", "-A", "--watch-machine-pools"]);
     let row = |kind: &str| {
@@ -389,4 +390,12 @@ async fn people_are_told_what_machines_of_a_group_offer_and_what_would_be_writte
     assert_eq!(row("machinedeployment.cluster.x-k8s.io"), told(["d", "m5.4xlarge", "eu-west-1", "not annotated"]));
     let mixed = told(["mixed", "m5.xlarge,m6g.4xlarge", "eu-west-1", "not annotated"]);
     assert_eq!(row("machinepool.cluster.x-k8s.io"), mixed, "{all}");
+    assert_eq!(ec2.calls("DescribeInstanceTypes"), calls + 2, "nobody asked for EC2");
+
+    // With it each region is asked once for all of its groups.
+    world.apply(&set("m5.xlrage")).await;
+    let all = ask(&["capacity", "-n", NS, "--watch-machine-pools", "--lookup"]);
+    let states: Vec<_> = all["items"].as_array().expect("rows").iter().map(|row| &row["state"]).collect();
+    assert_eq!(states, ["FailedUpdate", "not annotated", "not annotated"], "{all}");
+    assert_eq!(ec2.calls("DescribeInstanceTypes"), calls + 4, "two regions");
 }

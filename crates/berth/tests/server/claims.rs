@@ -6,7 +6,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use sim::plane;
 
-use crate::admission::register;
+use crate::admission::{self, register};
 use crate::support::{Operator, SOON, World, kind, within};
 
 const NAMESPACE: &str = "claims-rules";
@@ -196,17 +196,7 @@ async fn the_server_itself_refuses_changes_under_a_machine() {
 async fn served(world: &World) -> Operator {
     let dir = world.plane.webhook_cert_dir().unwrap();
     let port = plane::free_port().unwrap();
-    let mut operator = Operator::start(
-        world,
-        &[
-            "--webhook-port",
-            &port.to_string(),
-            "--webhook-bind-host",
-            "127.0.0.1",
-            "--webhook-cert-dir",
-            dir.to_str().unwrap(),
-        ],
-    );
+    let mut operator = admission::served(world, port, &dir, &[]);
     operator.ready().await;
     register(world, port, Some(&world.plane.ca().unwrap())).await;
     within(SOON, "the server asks the webhooks", async || {

@@ -1,5 +1,6 @@
 //! What the other commands print, how they end, and which mistakes are named.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -71,6 +72,25 @@ fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
         assert_eq!(text(&output.stdout), "", "{args:?}");
         for part in *parts {
             assert!(said.contains(part), "{args:?} does not say {part:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn half_of_a_web_identity_is_refused_by_the_name_of_the_missing_half() {
+    let (role, token) = ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE");
+    let halves = [((role, "arn:aws:iam::123456789012:role/berth"), token), ((token, "/var/run/token"), role)];
+    for room in ["capacity", "hosts"] {
+        for ((name, value), missing) in halves {
+            let mut command = Command::new(BERTH);
+            command.args(["run", "--controllers", room]).stdin(Stdio::null());
+            for other in ["KUBECONFIG", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", role, token] {
+                command.env_remove(other);
+            }
+            let output = command.env("HOME", "/nonexistent").env(name, value).output().expect("the binary runs");
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{room}: {said}");
+            assert!(said.contains(&format!("{name} is set but {missing} is not")), "{room}: {said}");
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sim::dock::objects;
 use sim::plane::{self, Plane};
 
-use crate::support::{SOON, berth, text, within};
+use crate::support::{SOON, World, berth, text, within};
 
 const PREFIX: &str = "vip.capi.gorizond.io";
 
@@ -176,4 +176,72 @@ async fn a_cluster_is_explained_with_the_rights_of_whoever_asks() {
     assert_eq!(told["needs"][0]["facts"][1], json!({"name": "address", "value": "10.40.0.1"}));
 
     assert_eq!(versions(&client).await, before, "looking changes nothing");
+}
+
+/// A group with its template, as one file; and what its type has, as a table.
+fn planned() -> (String, Value) {
+    let infrastructure = "infrastructure.cluster.x-k8s.io";
+    let reference = json!({"apiGroup": infrastructure, "kind": "AWSMachineTemplate", "name": "large"});
+    let machine = json!({"clusterName": "prod", "version": "v1.34.1", "bootstrap": {"dataSecretName": "data"},
+        "infrastructureRef": reference});
+    let labels = json!({"pool": "workers"});
+    let group = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment",
+        "metadata": {"namespace": "harbour", "name": "workers"},
+        "spec": {"clusterName": "prod", "replicas": 0, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": machine}}});
+    let template = json!({"apiVersion": format!("{infrastructure}/v1beta2"), "kind": "AWSMachineTemplate",
+        "metadata": {"namespace": "harbour", "name": "large"},
+        "spec": {"template": {"spec": {"instanceType": "m5.large", "ami": {"id": "ami-0123456789abcdef0"}}}}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "harbour", "name": "data"}});
+    let table = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "harbour", "name": "types"},
+        "data": {"m5.large": "{cpu: 2, memoryMib: 8192, arch: amd64}"}});
+    (format!("{group}\n---\n{template}\n---\n{secret}\n"), table)
+}
+
+#[tokio::test]
+async fn what_a_group_of_a_file_would_be_given_is_told_and_nothing_is_written() {
+    let name = "what_a_group_of_a_file_would_be_given_is_told_and_nothing_is_written";
+    // Not on the server above: there somebody asks first what is said without Cluster API.
+    let Some(world) = World::enter(name).await else { return };
+    let (plane, client, dir) = (world.plane, world.client.clone(), tempfile::tempdir().unwrap());
+    let path = plane.kubeconfig_path();
+    installed(&client).await;
+    let provider = ["AWSMachineTemplate", "AWSCluster"]
+        .map(|kind| plane::open_definition("infrastructure.cluster.x-k8s.io", "v1beta2", kind));
+    plane::install_crds(&client, provider.to_vec()).await.expect("definitions are accepted");
+    let (text, table) = planned();
+    apply(&client, &table).await;
+    let file = dir.path().join("workers.yaml");
+    std::fs::write(&file, text).expect("written");
+    let args = [
+        "plan",
+        "--live",
+        "-f",
+        file.to_str().unwrap(),
+        "--capacity-table=harbour/types",
+        "--default-region=eu-west-1",
+    ];
+
+    let told = as_json(path.to_str().unwrap(), &args);
+    assert_eq!(
+        (&told["kind"], &told["items"][0]["object"]["kind"]),
+        (&json!("ExplanationList"), &json!("MachineDeployment"))
+    );
+    let next = told["items"][0]["next"].to_string();
+    assert!(next.contains(r#"writes capacity.cluster-autoscaler.kubernetes.io/cpu: \"2\""#), "{told}");
+    assert_eq!(told["passedOver"], json!([{"kind": "Secret", "count": 1}]));
+    let groups = api(&client, "MachineDeployment", Some("harbour")).list(&ListParams::default()).await.expect("listed");
+    assert!(groups.items.iter().all(|group| group.metadata.name.as_deref() != Some("workers")), "nothing is written");
+
+    // Whoever may see nothing is told what that hides, and gets no guess.
+    let told = as_json(&visitor(plane, dir.path()), &args);
+    let unseen = told["items"][0]["unseen"].to_string();
+    assert!(
+        unseen.contains(
+            "you may not get machinedeployments.cluster.x-k8s.io, so MachineDeployment workers is taken as new"
+        ),
+        "{told}"
+    );
+    assert!(unseen.contains("you may not get the ConfigMap harbour/types"), "{told}");
+    assert!(!told["items"][0]["next"].to_string().contains("writes "), "{told}");
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
 mod admission;
+#[path = "../shared/call.rs"]
+mod call;
 mod capacity;
 mod claims;
 mod commands;

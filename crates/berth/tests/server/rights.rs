@@ -14,8 +14,9 @@ async fn the_generated_rules_are_enough_and_each_is_used() {
     let Some(world) = World::enter("the_generated_rules_are_enough_and_each_is_used").await else { return };
     world.bare().await;
     let rules = documents(&["rbac"]);
-    let [everywhere, here] = rules.as_slice() else { panic!("two lists of rules: {rules:?}") };
+    let [everywhere, here, system] = rules.as_slice() else { panic!("three lists of rules: {rules:?}") };
     let kubeconfig = plane::account(world.plane, NAMESPACE, everywhere, here).await.unwrap();
+    plane::grant(world.plane, NAMESPACE, "eksa-system", system).await.unwrap();
     let kubeconfig_dir = tempfile::tempdir().unwrap();
     let path = kubeconfig_dir.path().join("kubeconfig");
     std::fs::write(&path, kubeconfig.to_string()).unwrap();
@@ -61,7 +62,7 @@ async fn the_generated_rules_are_enough_and_each_is_used() {
     let refused: Vec<_> = requests.iter().filter(|request| matches!(request.code, 401 | 403)).collect();
     assert!(refused.is_empty(), "{refused:?}");
     let used: BTreeSet<_> = requests.iter().map(|r| (r.group.clone(), r.resource.clone())).collect();
-    let granted: BTreeSet<_> = [everywhere, here].into_iter().flat_map(granted).collect();
+    let granted: BTreeSet<_> = [everywhere, here, system].into_iter().flat_map(granted).collect();
     assert!(granted.len() >= 8, "{granted:?}");
     // What these rooms may do is used where they have something to do.
     let rooms = [

@@ -48,7 +48,7 @@ impl Fleet {
     /// Starts two replicas with no more rights than they say they need, and registers them with Cluster API.
     pub async fn start(plane: &Plane, client: &Client) -> Self {
         let rules = documents(&["rbac"]);
-        let [everywhere, here] = rules.as_slice() else { panic!("two lists of rules: {rules:?}") };
+        let [everywhere, here, _] = rules.as_slice() else { panic!("three lists of rules: {rules:?}") };
         let account = plane::account(plane, HOME, everywhere, here).await.expect("an account");
         let kubeconfig = plane.dir().join("berth.kubeconfig");
         std::fs::write(&kubeconfig, account.to_string()).expect("written");
