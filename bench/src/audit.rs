@@ -31,6 +31,8 @@ struct Line {
     #[serde(default)]
     stage_timestamp: String,
     #[serde(default)]
+    request_received_timestamp: String,
+    #[serde(default)]
     response_status: ResponseStatus,
 }
 
@@ -74,6 +76,8 @@ pub struct Request {
     pub internal: bool,
     /// End of the stage in microseconds of the Unix clock.
     pub at_us: i64,
+    /// Microseconds from the moment the server got the request until then; 0 when the line does not say when that was.
+    pub took_us: i64,
     /// The answer's status code; 0 when the line has none.
     pub code: u16,
 }
@@ -103,6 +107,8 @@ fn changes(verb: &str) -> bool {
 pub fn parse(line: &str) -> Result<Request> {
     let l: Line = serde_json::from_str(line).context("reading a line of the audit log")?;
     let at: jiff::Timestamp = l.stage_timestamp.parse().context("reading stageTimestamp of an audit line")?;
+    let received: Option<jiff::Timestamp> = l.request_received_timestamp.parse().ok();
+    let took_us = received.map_or(0, |received| at.as_microsecond() - received.as_microsecond());
     let internal = l.user.username == "system:apiserver"
         || l.user.username == "system:anonymous"
         || l.user_agent.starts_with("plane")
@@ -117,7 +123,7 @@ pub fn parse(line: &str) -> Result<Request> {
     }
     let agent = if l.user_agent.is_empty() { "(none)".to_owned() } else { l.user_agent };
     let (path, code) = (l.request_uri, l.response_status.code);
-    Ok(Request { id: l.audit_id, verb: l.verb, agent, what, path, internal, at_us: at.as_microsecond(), code })
+    Ok(Request { id: l.audit_id, verb: l.verb, agent, what, path, internal, at_us: at.as_microsecond(), took_us, code })
 }
 
 /// Counted requests of one window.
@@ -232,7 +238,8 @@ mod tests {
         serde_json::json!({"kind":"Event","auditID":id,"stage":stage,"verb":verb,"userAgent":agent,
             "requestURI":"/apis/berth.dev/v1alpha1/things?limit=1","user":{"username":user},
             "objectRef":{"resource":"things","apiGroup":"berth.dev","apiVersion":"v1alpha1","subresource":sub},
-            "responseStatus":{"code":409},"stageTimestamp":"2026-01-02T03:04:05.000006Z"})
+            "responseStatus":{"code":409},"requestReceivedTimestamp":"2026-01-02T03:04:04.998006Z",
+            "stageTimestamp":"2026-01-02T03:04:05.000006Z"})
         .to_string()
     }
 
@@ -245,7 +252,7 @@ mod tests {
         );
         assert!(r.writes() && r.of_subject() && !r.lease());
         assert_eq!(r.path, "/apis/berth.dev/v1alpha1/things?limit=1");
-        assert_eq!(r.at_us % 1_000_000, 6);
+        assert_eq!((r.at_us % 1_000_000, r.took_us), (6, 2_000));
     }
 
     #[test]
@@ -266,7 +273,8 @@ mod tests {
     #[test]
     fn a_request_without_a_resource_is_known_by_its_path() {
         let text = r#"{"auditID":"9","verb":"get","userAgent":"x","requestURI":"/version?timeout=1s","user":{"username":"admin"},"stageTimestamp":"2026-01-02T03:04:05Z"}"#;
-        assert_eq!(parse(text).unwrap().what, "/version");
+        let request = parse(text).unwrap();
+        assert_eq!((request.what.as_str(), request.took_us), ("/version", 0));
         assert!(parse("not json").is_err());
     }
 

@@ -83,7 +83,7 @@ impl Plan {
 }
 
 /// The file of a program: a path as it is, a bare name from `PATH`.
-fn program(path: &Path) -> Result<PathBuf> {
+pub fn program(path: &Path) -> Result<PathBuf> {
     if path.components().count() > 1 {
         return path.canonicalize().with_context(|| format!("{} is not there", path.display()));
     }

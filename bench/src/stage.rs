@@ -121,11 +121,7 @@ impl<'a> Stage<'a> {
 
     /// What a printing command of the subject writes, such as `crds`.
     pub async fn documents(&self, command: &str) -> Result<Vec<Value>> {
-        let subject = self.args.subject.display().to_string();
-        let text = child::printed(&[subject, command.to_owned()]).await?;
-        let all: Vec<Value> =
-            serde_saphyr::from_multiple(&text).with_context(|| format!("reading what `{command}` printed"))?;
-        Ok(all.into_iter().flat_map(sim::plane::objects).collect())
+        printed(&[self.args.subject.display().to_string(), command.to_owned()]).await
     }
 
     /// Measures W with objects of this shape, on a server of its own.
@@ -152,9 +148,25 @@ impl<'a> Stage<'a> {
                 .map(str::to_owned),
         );
         argv.extend_from_slice(flags);
-        let mut process = Process::start(name, &argv, &self.path(&format!("{name}.log")))?;
+        self.started(name, &argv, Some(&health), metrics).await
+    }
+
+    /// Starts another controller: a command whose placeholders are filled in. One that says where its health is asked for is
+    /// waited for.
+    pub async fn other(&self, server: &Server, name: &str, command: &[String]) -> Result<Subject> {
+        let (health, metrics) = (child::free_address()?, child::free_address()?);
+        let kubeconfig = server.kubeconfig().display().to_string();
+        let argv = child::fill(command, &[("kubeconfig", &kubeconfig), ("health", &health), ("metrics", &metrics)])?;
+        let tells = command.iter().any(|word| word.contains("{health}"));
+        self.started(name, &argv, tells.then_some(health.as_str()), metrics).await
+    }
+
+    async fn started(&self, name: &str, argv: &[String], health: Option<&str>, metrics: String) -> Result<Subject> {
+        let mut process = Process::start(name, argv, &self.path(&format!("{name}.log")))?;
         let until = process.started + self.patience();
-        while probe(&health, "/readyz").await.ok() != Some(200) {
+        while let Some(address) = health
+            && probe(address, "/readyz").await.ok() != Some(200)
+        {
             process.alive()?;
             if Instant::now() > until {
                 bail!("{name} is not ready after {:?}; its log:\n{}", self.patience(), process.log_end());
@@ -291,6 +303,14 @@ pub fn kib_each(more: u64, less: u64, count: u64) -> Option<f64> {
 /// The port of an address.
 pub fn port(address: &str) -> Result<u16> {
     address.rsplit(':').next().and_then(|port| port.parse().ok()).with_context(|| format!("the port of {address}"))
+}
+
+/// The objects that a command prints.
+pub async fn printed(command: &[String]) -> Result<Vec<Value>> {
+    let text = child::printed(command).await?;
+    let all: Vec<Value> =
+        serde_saphyr::from_multiple(&text).with_context(|| format!("reading what `{}` printed", command.join(" ")))?;
+    Ok(all.into_iter().flat_map(sim::plane::objects).collect())
 }
 
 /// Runs something within its time; what it has started ends with it.

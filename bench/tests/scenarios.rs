@@ -101,6 +101,40 @@ fn claims_get_hosts_hosts_change_hands_and_a_flood_passes() {
         assert_eq!(flood[who]["samples"], samples, "{flood}");
     }
     assert!(flood["ratio"].as_f64().unwrap() > 0.0, "{flood}");
+    let slowest = flood["slowest"].as_array().unwrap();
+    assert_eq!(slowest.len(), 5, "{flood}");
+    let mut bound = false;
+    for slow in slowest {
+        let (all, server, asked) = (&slow["ms"], &slow["server_ms"], slow["requests"].as_array().unwrap());
+        assert!(all.as_f64() >= server.as_f64() && server.is_f64() && slow["host_ms"].is_f64(), "{slow}");
+        // A watcher that got no processor for a while shows a claim after all that was asked about it.
+        assert!(asked.iter().all(|request| request["what"].is_string() && request["code"].is_u64()), "{slow}");
+        let binds = |request: &Value| request["what"] == "patch baremetalhosts" && request["code"] == 200;
+        bound |= server.as_f64() > Some(0.0) && asked.iter().any(binds);
+    }
+    assert!(bound, "{flood}");
+}
+
+#[test]
+fn other_controllers_get_the_same_claims_and_are_judged_by_what_they_leave() {
+    let test = "other_controllers_get_the_same_claims_and_are_judged_by_what_they_leave";
+    let Some(berth) = subject(test, Ok(())) else { return };
+    let _turn = turn();
+    // Berth itself, which without its webhooks adds the finalizers itself, and somebody who never binds anything.
+    let able = format!(
+        "{} run --kubeconfig {{kubeconfig}} --health-addr {{health}} --metrics-bind-address {{metrics}} --webhook-port 0 --controllers claims",
+        berth.display()
+    );
+    let idle = "sh -c 'trap \"exit 0\" TERM; while :; do sleep 0.1; done'";
+    let flags = ["--sizes=10", "--waiting=0", "--flood=0", "--peer-seconds=40"];
+    let document = run(&berth, "claims", &[&flags[..], &["--peer", &able, "--peer", idle]].concat());
+    let (able, idle) = (&document["peers"][0], &document["peers"][1]["bind"]["10"]);
+    let bound = &able["bind"]["10"];
+    assert_eq!((&bound["bound"], &bound["ms"]["samples"]), (&10.into(), &10.into()), "{able}");
+    assert!(bound["ratio"].as_f64().unwrap() > 0.0, "{bound}");
+    assert_eq!(bound["requests"]["patch baremetalhosts.metal3.io"], 10, "{bound}");
+    assert!(bound["writes_per_bind"].as_f64().unwrap() >= 4.0, "{bound}");
+    assert_eq!((&idle["bound"], &idle["seconds"], &idle["ratio"]), (&0.into(), &40.0.into(), &Value::Null), "{idle}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use sim::ec2::Handle;
 use sim::ec2::catalogue::InstanceType;
 
 use crate::audit::{Request, Tail, Tally};
+use crate::ceiling::Ceiling;
 use crate::cloud;
 use crate::document::Document;
 use crate::http::{Pool, served};
@@ -69,7 +70,7 @@ async fn run(args: &Capacity) -> Result<Document<Figures>> {
     let (mut figures, mut wrong) =
         (Figures { types: args.types, pages: world::pages(), ..Figures::default() }, Vec::new());
     for size in &args.sizes {
-        let annotate = Box::pin(annotate(&stage, &definitions, &types, *size));
+        let annotate = Box::pin(annotate(&stage, &definitions, &types, *size, &before));
         if let Some(annotated) = stage.part(&format!("{size} groups"), &mut wrong, annotate).await {
             figures.annotate.insert(*size, annotated);
         }
@@ -125,6 +126,7 @@ async fn annotate(
     definitions: &[Value],
     types: &[InstanceType],
     count: u64,
+    w: &Ceiling,
 ) -> Result<(Annotate, Vec<String>)> {
     stage.say(&format!("creating {count} groups"));
     let (dir, n, ec2) =
@@ -198,6 +200,7 @@ async fn annotate(
         per_second: count as f64 / seconds.max(f64::EPSILON),
         alone_seconds,
         efficiency: alone_seconds / seconds.max(f64::EPSILON),
+        efficiency_by_ceiling: w.seconds(0, count, 0) / seconds.max(f64::EPSILON),
         writes: requests.writes_to(&[GROUPS]),
         other_writes: requests.writes - requests.writes_to(&[GROUPS]),
         kept_writes,

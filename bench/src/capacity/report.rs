@@ -35,6 +35,8 @@ pub struct Annotate {
     pub alone_seconds: f64,
     /// These over the measured time.
     pub efficiency: f64,
+    /// The time that W gives for as many patches of one short annotation, over the measured time.
+    pub efficiency_by_ceiling: f64,
     /// Writes of the process to groups.
     pub writes: u64,
     /// Its other writes, leases and the kept catalogue apart.
@@ -115,7 +117,8 @@ impl Figures for Capacity {
             "exec to all annotated, s",
             "groups/s",
             "by a plain client, s",
-            "efficiency",
+            "efficiency, by that client",
+            "efficiency, by W",
             "writes",
             "other writes",
             "conflicts",
@@ -141,6 +144,7 @@ impl Figures for Capacity {
                 short(a.per_second),
                 short(a.alone_seconds),
                 short(a.efficiency),
+                short(a.efficiency_by_ceiling),
                 a.writes.to_string(),
                 a.other_writes.to_string(),
                 a.conflicts.to_string(),

@@ -5,7 +5,9 @@
 //! status their controller would write: claims that only reserve a host need nothing driven.
 
 pub mod oracle;
+mod peer;
 mod report;
+mod slow;
 mod stamps;
 pub mod world;
 
@@ -26,7 +28,8 @@ use crate::server::Server;
 use crate::stage::{self, Common, Stage, Subject, Used, kib_each};
 use crate::stats::percentiles;
 use crate::watch::Watcher;
-use report::{Bind, Churn, Claims as Figures, Flood};
+use peer::Command;
+use report::{Bind, Churn, Claims as Figures, Flood, Peer};
 use stamps::Seen;
 use world::{CLAIMS, HOSTS, create, tenant, tenants};
 
@@ -57,8 +60,21 @@ pub struct Claims {
     /// Claims of other tenants each second.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub others_rate: u64,
+    /// Another controller's command, given the same sizes after the program under test; {kubeconfig}, {health} and {metrics}
+    /// are filled in; repeatable.
+    #[arg(long, value_parser = peer::command)]
+    pub peer: Vec<Command>,
+    /// The command that prints the definitions of other controllers; without it they work with those of the program under
+    /// test.
+    #[arg(long, value_parser = peer::plain_command)]
+    pub peer_crds: Option<Command>,
+    /// How long another controller has for the claims of one size, in seconds; claims it has not bound by then are left out.
+    #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub peer_seconds: u64,
 }
 
+/// So many of those who waited longest are shown one by one.
+const SLOWEST: usize = 10;
 /// Silence after which nothing more is expected.
 const QUIET: Duration = Duration::from_secs(3);
 const IN_FLIGHT: usize = 64;
@@ -73,11 +89,25 @@ async fn run(args: &Claims) -> Result<Document<Figures>> {
     let stage = Stage::set("claims", &args.common).await?;
     let definitions = world::definitions(&stage).await?;
     let before = stage.ceiling(&definitions, &world::Shapes).await?;
+    let theirs = match &args.peer_crds {
+        Some(command) => stage::printed(&command.words).await?,
+        None => definitions.clone(),
+    };
     let (mut figures, mut wrong) = (Figures::default(), Vec::new());
+    figures.peers = args.peer.iter().map(|command| Peer::new(&command.line)).collect();
+    let limit = Duration::from_secs(args.peer_seconds);
     for size in &args.sizes {
         let bind = Box::pin(bind(&stage, &definitions, *size, &before));
         if let Some(bind) = stage.part(&format!("{size} claims"), &mut wrong, bind).await {
             figures.bind.insert(*size, bind);
+        }
+        for (n, command) in args.peer.iter().enumerate() {
+            let (name, dir) = (format!("{size} claims, other controller {}", n + 1), format!("other-{n}-{size}"));
+            let dir = stage.path(&dir);
+            let bind = Box::pin(peer::bind(&stage, &theirs, *size, (command, limit), &dir));
+            if let Some(bind) = stage.part(&name, &mut wrong, bind).await {
+                figures.beside(n, *size, bind);
+            }
         }
     }
     if args.waiting > 0 {
@@ -92,7 +122,16 @@ async fn run(args: &Claims) -> Result<Document<Figures>> {
     Ok(Document::new(&stage, vec![before, after], figures, wrong))
 }
 
-/// A server with hosts, the room at work on it, and the clock.
+/// Who serves the claims.
+#[derive(Clone, Copy)]
+enum Side<'a> {
+    /// The room, behind its admission webhooks.
+    Room,
+    /// Another controller, which may take so long until it leaves the hosts alone.
+    Other(&'a Command, Duration),
+}
+
+/// A server with hosts, a controller at work on it, and the clock.
 struct Scene {
     server: Server,
     pool: Pool,
@@ -102,6 +141,8 @@ struct Scene {
     seen: Seen,
     /// Resident memory before any host was there and with all of them.
     bare_kib: u64,
+    /// Whether the controller left the hosts alone before anybody claimed one.
+    settled: bool,
 }
 
 impl Scene {
@@ -111,25 +152,34 @@ impl Scene {
         dir: &Path,
         hosts: u64,
         namespaces: Vec<String>,
+        side: Side<'_>,
     ) -> Result<Self> {
         let server = Server::start(dir).await?;
         let pool = Pool::connect(&server.kubeconfig(), 8, "berth-bench-driver").await?;
         let first = namespaces.first().cloned().context("a tenant")?;
         world::prepare(&pool, definitions, namespaces).await?;
-        let port = stage::port(&crate::child::free_address()?)?;
-        let mut subject = world::start(stage, &server, &pool, ("claims", port), &first).await?;
-        subject.silent(&server, QUIET, stage.patience()).await?;
+        let (mut subject, patience) = match side {
+            Side::Room => {
+                let port = stage::port(&crate::child::free_address()?)?;
+                (world::start(stage, &server, &pool, ("claims", port), &first).await?, stage.patience())
+            }
+            Side::Other(command, patience) => {
+                world::credentials(&pool, hosts).await?;
+                (stage.other(&server, "other", &command.words).await?, patience)
+            }
+        };
+        subject.silent(&server, QUIET, patience).await?;
         let bare_kib = crate::proc::memory(subject.process.pid())?.rss_kib;
         stage.say(&format!("creating {hosts} hosts"));
         world::hosts(&server, hosts).await?;
-        subject.silent(&server, QUIET, stage.patience()).await?;
+        let settled = subject.silent(&server, QUIET, patience).await?;
         let log = dir.join("watcher.log");
         let kubeconfig = server.kubeconfig();
         let from = version(&pool, &CLAIMS.path()).await?;
         let claims = Watcher::start(&kubeconfig, &CLAIMS.path(), &from, &stamps::OF_CLAIMS, &log).await?;
         let from = version(&pool, &HOSTS.path()).await?;
         let hosts = Watcher::start(&kubeconfig, &HOSTS.path(), &from, &stamps::OF_HOSTS, &log).await?;
-        Ok(Self { server, pool, subject, claims, hosts, seen: Seen::default(), bare_kib })
+        Ok(Self { server, pool, subject, claims, hosts, seen: Seen::default(), bare_kib, settled })
     }
 
     /// Reads the clock of claims until so many are bound.
@@ -151,13 +201,7 @@ impl Scene {
 
     /// Reads both clocks until they are silent.
     async fn catch_up(&mut self) -> Result<()> {
-        for stamp in self.claims.drain(Duration::from_millis(500)).await? {
-            self.seen.claim(&stamp);
-        }
-        for stamp in self.hosts.drain(Duration::from_millis(500)).await? {
-            self.seen.host(&stamp);
-        }
-        Ok(())
+        catch_up(&mut self.seen, &mut self.claims, &mut self.hosts).await
     }
 
     async fn end(self, dir: &Path) -> Result<()> {
@@ -170,12 +214,29 @@ impl Scene {
     }
 }
 
+async fn catch_up(seen: &mut Seen, claims: &mut Watcher, hosts: &mut Watcher) -> Result<()> {
+    for stamp in claims.drain(Duration::from_millis(500)).await? {
+        seen.claim(&stamp);
+    }
+    for stamp in hosts.drain(Duration::from_millis(500)).await? {
+        seen.host(&stamp);
+    }
+    Ok(())
+}
+
+/// Creates so many claims, all at once; how many seconds that took.
+async fn create_all(driver: &Pool, count: u64) -> Result<f64> {
+    let n = usize::try_from(count).context("too many claims")?;
+    let make = |i: usize| Ok(create(&tenant(i as u64 % tenants(count)), &format!("claim-{i:05}"), i as u64));
+    driver.many(n, IN_FLIGHT, make).await.map(|(_, seconds)| seconds).context("creating claims")
+}
+
 /// As many claims as hosts, all at once.
 async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling) -> Result<(Bind, Vec<String>)> {
     stage.say(&format!("{count} claims on {count} hosts"));
-    let (dir, n) = (stage.path("bind"), usize::try_from(count).context("too many claims")?);
+    let (dir, n) = (stage.path(&format!("bind-{count}")), usize::try_from(count).context("too many claims")?);
     let namespaces = (0..tenants(count)).map(tenant).collect();
-    let mut scene = Scene::set(stage, definitions, &dir, count, namespaces).await?;
+    let mut scene = Scene::set(stage, definitions, &dir, count, namespaces, Side::Room).await?;
     // Smaller numbers would only show what the allocator rounds up to.
     let memory = count >= 1000;
     let with_hosts = if memory { Some(stage.memory(&scene.subject).await?) } else { None };
@@ -185,9 +246,8 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
     let used = Used::now(&scene.subject, &scene.server)?;
     stage.say(&format!("creating {count} claims"));
     let driver = Pool::connect(&scene.server.kubeconfig(), 8, "berth-bench-driver").await?;
-    let make = |i: usize| Ok(create(&tenant(i as u64 % tenants(count)), &format!("claim-{i:05}"), i as u64));
-    let creating = async { driver.many(n, IN_FLIGHT, make).await.context("creating claims") };
-    let ((), (_, create_seconds)) = tokio::try_join!(scene.until_bound(n, stage.patience_for(n)), creating)?;
+    let ((), create_seconds) =
+        tokio::try_join!(scene.until_bound(n, stage.patience_for(n)), create_all(&driver, count))?;
     let silent = scene.subject.silent(&scene.server, QUIET, stage.patience()).await?;
     scene.catch_up().await?;
     let used = Used::now(&scene.subject, &scene.server)?.since(used);
@@ -198,7 +258,7 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
     };
     let with_claims = if memory { Some(stage.memory(&scene.subject).await?) } else { None };
 
-    let mut wrong = oracle::judge(&scene.pool, n, n).await?;
+    let mut wrong = oracle::judge(&scene.pool, n, Some(n)).await?;
     wrong.extend(scene.seen.snatched());
     if !silent {
         wrong.push(format!("not silent {:?} after every claim was bound", stage.patience()));
@@ -243,7 +303,7 @@ async fn churn(stage: &Stage<'_>, definitions: &[Value], args: &Claims) -> Resul
     let (dir, held) = (stage.path("churn"), usize::try_from(args.churn).context("too many hosts")?);
     let waiting = usize::try_from(args.waiting).context("too many claims")?;
     let namespaces = (0..tenants(args.waiting)).map(tenant).collect();
-    let mut scene = Scene::set(stage, definitions, &dir, args.churn, namespaces).await?;
+    let mut scene = Scene::set(stage, definitions, &dir, args.churn, namespaces, Side::Room).await?;
     let spread = tenants(args.waiting);
     let first = |i: usize| (tenant(i as u64 % spread), format!("first-{i:05}"));
     let driver = Pool::connect(&scene.server.kubeconfig(), 8, "berth-bench-driver").await?;
@@ -271,7 +331,7 @@ async fn churn(stage: &Stage<'_>, definitions: &[Value], args: &Claims) -> Resul
     scene.catch_up().await?;
     let requests = audit.of_subject()?;
     let (release, handover) = (scene.seen.release_ms(), scene.seen.handover_ms());
-    let mut wrong = oracle::judge(&scene.pool, waiting, served).await?;
+    let mut wrong = oracle::judge(&scene.pool, waiting, Some(served)).await?;
     wrong.extend(scene.seen.snatched());
     for (what, found, wanted) in [("given back", release.len(), held), ("handed over", handover.len(), served)] {
         if found != wanted {
@@ -301,7 +361,8 @@ async fn flood(stage: &Stage<'_>, definitions: &[Value], args: &Claims) -> Resul
     let (dir, others) = (stage.path("flood"), usize::try_from(args.others).context("too many tenants")?);
     let many = usize::try_from(args.flood).context("too many claims")?;
     let namespaces = (0..args.others).map(tenant).chain(["flood".to_owned()]).collect();
-    let mut scene = Scene::set(stage, definitions, &dir, args.flood + 2 * args.others, namespaces).await?;
+    let hosts = args.flood + 2 * args.others;
+    let mut scene = Scene::set(stage, definitions, &dir, hosts, namespaces, Side::Room).await?;
     let driver = Pool::connect(&scene.server.kubeconfig(), 8, "berth-bench-driver").await?;
     // Numbered through, so that for every claim there is a host that fits it.
     let make = |name: &'static str, from: u64| move |i: usize| Ok(create(&tenant(i as u64), name, from + i as u64));
@@ -314,6 +375,7 @@ async fn flood(stage: &Stage<'_>, definitions: &[Value], args: &Claims) -> Resul
     // First the flood, then the others: a server that is busy with the requests of a tenant is slow for everybody, whoever
     // serves claims. What is measured is who comes first among those who wait.
     let flooder = Pool::connect(&scene.server.kubeconfig(), 4, "berth-bench-flooder").await?;
+    let mut audit = Tail::at_end(&scene.server.audit_log())?;
     let drop_by_drop = |i: usize| Ok(create("flood", &format!("flood-{i:05}"), 2 * args.others + i as u64));
     let flooded = async {
         stage.say("the flood");
@@ -326,7 +388,7 @@ async fn flood(stage: &Stage<'_>, definitions: &[Value], args: &Claims) -> Resul
         tokio::try_join!(flooded, scene.until_bound(2 * others + many, stage.patience_for(2 * others + many)))?;
     scene.subject.silent(&scene.server, QUIET, stage.patience()).await?;
     scene.catch_up().await?;
-    let mut wrong = oracle::judge(&scene.pool, 2 * others + many, 2 * others + many).await?;
+    let mut wrong = oracle::judge(&scene.pool, 2 * others + many, Some(2 * others + many)).await?;
     wrong.extend(scene.seen.snatched());
     let (alone, beside) =
         (scene.seen.bind_ms(|key| key.ends_with("/alone")), scene.seen.bind_ms(|key| key.ends_with("/beside")));
@@ -339,6 +401,7 @@ async fn flood(stage: &Stage<'_>, definitions: &[Value], args: &Claims) -> Resul
         alone_ms: alone,
         beside_ms: beside,
         flood_ms: percentiles(&scene.seen.bind_ms(|key| key.starts_with("flood/"))),
+        slowest: slow::slowest(&scene.seen, &audit.read()?, |key| key.ends_with("/beside"), SLOWEST),
         ratio: alone.zip(beside).map(|(alone, beside)| beside.p99 / alone.p99.max(f64::EPSILON)),
     };
     scene.end(&dir).await?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::slow::{Asked, Slow};
 use crate::budget::{Budget, at_least, at_most};
 use crate::document::{Figures, Sheet, cells, maybe};
 use crate::report::short;
@@ -14,6 +15,8 @@ use crate::stats::Percentiles;
 pub struct Claims {
     /// By the number of claims and hosts.
     pub bind: BTreeMap<u64, Bind>,
+    /// Other controllers on the same.
+    pub peers: Vec<Peer>,
     /// Hosts that change hands.
     pub churn: Option<Churn>,
     /// One tenant's flood.
@@ -63,6 +66,55 @@ pub struct Bind {
     pub requests: BTreeMap<String, u64>,
 }
 
+/// Another controller.
+#[derive(Debug, Serialize)]
+pub struct Peer {
+    /// Its command.
+    pub command: String,
+    /// By the number of claims and hosts.
+    pub bind: BTreeMap<u64, Theirs>,
+}
+
+impl Peer {
+    /// One that has not been measured yet.
+    pub fn new(command: &str) -> Self {
+        Self { command: command.to_owned(), bind: BTreeMap::new() }
+    }
+}
+
+/// As many claims as hosts, served by another controller.
+#[derive(Debug, Serialize)]
+pub struct Theirs {
+    /// Whether it left the hosts alone before anybody claimed one.
+    pub settled: bool,
+    /// Claims that it associated in time.
+    pub bound: u64,
+    /// From the first claim to the last association, or the time that it had.
+    pub seconds: f64,
+    /// Claims associated each second.
+    pub per_second: f64,
+    /// Those that Berth associates each second over that, where both are known.
+    pub ratio: Option<f64>,
+    /// Seconds in which the bench created the claims.
+    pub create_seconds: f64,
+    /// Milliseconds from a claim to its association, of those that were associated.
+    pub ms: Option<Percentiles>,
+    /// Writes of the process to claims and hosts.
+    pub writes_per_bind: Option<f64>,
+    /// Its other writes, leases and events apart.
+    pub other_writes: u64,
+    /// Writes refused because somebody else had been first.
+    pub conflicts: u64,
+    /// Processor time of the process.
+    pub cpu_ms_per_bind: Option<f64>,
+    /// Its share of what it and the server used together.
+    pub cpu_share_percent: f64,
+    /// Peak memory.
+    pub peak_kib: u64,
+    /// Its requests by verb and resource.
+    pub requests: BTreeMap<String, u64>,
+}
+
 /// Claims are deleted while others wait.
 #[derive(Debug, Serialize)]
 pub struct Churn {
@@ -103,6 +155,86 @@ pub struct Flood {
     pub flood_ms: Option<Percentiles>,
     /// p99 beside over p99 alone.
     pub ratio: Option<f64>,
+    /// Those of the others who waited longest beside the flood.
+    pub slowest: Vec<Slow>,
+}
+
+/// The claims at which Berth has a bar to clear beside another controller.
+const MANY: u64 = 10_000;
+
+impl Claims {
+    /// Notes what the n-th other controller did.
+    pub fn beside(&mut self, n: usize, size: u64, mut theirs: Theirs) {
+        theirs.ratio = self.bind.get(&size).filter(|_| theirs.bound > 0).map(|b| b.per_second / theirs.per_second);
+        if let Some(peer) = self.peers.get_mut(n) {
+            peer.bind.insert(size, theirs);
+        }
+    }
+
+    fn sheets_of_peers(&self) -> [Sheet; 2] {
+        let mut all = Sheet::new(&[
+            "other controller",
+            "claims on as many hosts",
+            "settled first",
+            "bound",
+            "s",
+            "binds/s",
+            "Berth's over its",
+            "writes/bind",
+            "other writes",
+            "conflicts",
+            "CPU ms/bind",
+            "of both, %",
+            "peak MiB",
+            "p50 ms",
+            "p99 ms",
+        ]);
+        let mut commands = Sheet::new(&["other controller", "its command"]);
+        for (n, peer) in self.peers.iter().enumerate() {
+            commands.row(vec![(n + 1).to_string(), peer.command.clone()]);
+            for (size, b) in &peer.bind {
+                all.row(vec![
+                    (n + 1).to_string(),
+                    size.to_string(),
+                    if b.settled { "yes" } else { "no" }.to_owned(),
+                    b.bound.to_string(),
+                    short(b.seconds),
+                    short(b.per_second),
+                    maybe(b.ratio),
+                    maybe(b.writes_per_bind),
+                    b.other_writes.to_string(),
+                    b.conflicts.to_string(),
+                    maybe(b.cpu_ms_per_bind),
+                    short(b.cpu_share_percent),
+                    short(b.peak_kib as f64 / 1024.0),
+                    maybe(b.ms.map(|p| p.p50)),
+                    maybe(b.ms.map(|p| p.p99)),
+                ]);
+            }
+        }
+        [all, commands]
+    }
+
+    fn sheet_of_slowest(&self) -> Sheet {
+        let header = ["slowest beside the flood", "ms", "host the claim's, ms", "server at work, ms", "requests, ms"];
+        let mut all = Sheet::new(&header);
+        for slow in self.flood.iter().flat_map(|flood| &flood.slowest) {
+            let requests: Vec<String> = slow.requests.iter().map(Asked::text).collect();
+            let (claim, host) = (slow.claim.clone(), maybe(slow.host_ms));
+            all.row(vec![claim, short(slow.ms), host, short(slow.server_ms), requests.join("; ")]);
+        }
+        all
+    }
+
+    /// Berth's rate over that of the fastest other controller, for each size with a bar.
+    fn least_ratios(&self) -> BTreeMap<u64, Option<f64>> {
+        let mut all = BTreeMap::new();
+        for (size, theirs) in self.peers.iter().flat_map(|peer| &peer.bind).filter(|(size, _)| **size >= MANY) {
+            let least: &mut Option<f64> = all.entry(*size).or_insert(theirs.ratio);
+            *least = least.zip(theirs.ratio).map(|(a, b)| a.min(b)).or(*least).or(theirs.ratio);
+        }
+        all
+    }
 }
 
 impl Figures for Claims {
@@ -157,7 +289,8 @@ impl Figures for Claims {
             row(format!("  the same beside a flood of {} claims", f.claims), f.beside_ms);
             row("  the flood itself".to_owned(), f.flood_ms);
         }
-        vec![all, times]
+        let [peers, commands] = self.sheets_of_peers();
+        vec![all, times, self.sheet_of_slowest(), peers, commands]
     }
 
     fn budgets(&self) -> Vec<Budget> {
@@ -185,6 +318,9 @@ impl Figures for Claims {
             let growth = first.hosts_examined_per_bind.zip(last.hosts_examined_per_bind).map(|(a, b)| b / a.max(1.0));
             rows.push(at_most(format!("hosts looked at per bind, {most} over {few} hosts"), 1.1, "x", growth));
         }
+        for (size, ratio) in self.least_ratios() {
+            rows.push(at_least(format!("{size} claims: rate over that of another controller"), 20.0, "x", ratio));
+        }
         if let Some(c) = &self.churn {
             let what = format!("host free to waiting claim associated, {} waiting: p99", c.waiting);
             rows.push(at_most(what, 250.0, "ms", c.free_to_bound_ms.map(|p| p.p99)));
@@ -195,5 +331,72 @@ impl Figures for Claims {
             rows.push(at_most(what, 2.0, "x", f.ratio));
         }
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn theirs(bound: u64, per_second: f64) -> Theirs {
+        Theirs {
+            settled: true,
+            bound,
+            seconds: 1.0,
+            per_second,
+            ratio: None,
+            create_seconds: 1.0,
+            ms: None,
+            writes_per_bind: None,
+            other_writes: 0,
+            conflicts: 0,
+            cpu_ms_per_bind: None,
+            cpu_share_percent: 0.0,
+            peak_kib: 0,
+            requests: BTreeMap::new(),
+        }
+    }
+
+    fn ours(per_second: f64) -> Bind {
+        Bind {
+            seconds: 1.0,
+            per_second,
+            create_seconds: 1.0,
+            efficiency: 1.0,
+            ms: None,
+            writes_per_bind: 3.0,
+            other_writes: 0,
+            events_per_bind: 0.0,
+            requests_per_bind: 3.0,
+            conflicts: 0,
+            hosts_examined_per_bind: None,
+            cpu_ms_per_bind: 1.0,
+            cpu_share_percent: 1.0,
+            rss_kib: None,
+            peak_kib: None,
+            kib_per_host: None,
+            kib_per_claim: None,
+            requests: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn the_bar_is_about_the_fastest_of_the_other_controllers_and_many_claims() {
+        let mut figures = Claims { peers: vec![Peer::new("a"), Peer::new("b"), Peer::new("c")], ..Claims::default() };
+        figures.bind = BTreeMap::from([(100, ours(60.0)), (10_000, ours(60.0))]);
+        for (n, size, bound, per_second) in
+            [(0, 100, 100, 50.0), (0, 10_000, 900, 2.0), (1, 10_000, 0, 0.0), (2, 10_000, 10_000, 4.0)]
+        {
+            figures.beside(n, size, theirs(bound, per_second));
+        }
+        assert_eq!(figures.peers[0].bind[&100].ratio, Some(1.2));
+        assert_eq!(figures.least_ratios(), BTreeMap::from([(10_000, Some(15.0))]));
+        let bar = figures.budgets().into_iter().find(|budget| budget.what.contains("another controller")).unwrap();
+        assert_eq!((bar.measured, bar.pass), (Some(15.0), false));
+        let shown: String = figures.sheets().iter().map(Sheet::markdown).collect();
+        assert!(shown.contains("| 3 | 10000 | yes | 10000 |") && shown.contains("| 2 | b |"), "{shown}");
+        // Nobody who binds nothing makes the bar.
+        figures.peers.retain(|peer| peer.command == "b");
+        assert_eq!(figures.least_ratios(), BTreeMap::from([(10_000, None)]));
     }
 }

@@ -82,6 +82,16 @@ impl Seen {
         self.changes().filter_map(took).collect()
     }
 
+    /// The host that a claim got first, and the moment at which that showed.
+    pub fn taken(&self, claim: &str) -> Option<(&str, i64)> {
+        let first = |(host, tenures): (&'_ String, &'_ Vec<(i64, String)>)| {
+            let (at, _) = tenures.iter().find(|(_, consumer)| consumer == claim)?;
+            Some((*at, host.clone()))
+        };
+        let (at, host) = self.tenures.iter().filter_map(first).min()?;
+        Some((self.tenures.get_key_value(&host)?.0, at))
+    }
+
     /// Hosts that went from one claim to another without ever being free.
     pub fn snatched(&self) -> Vec<String> {
         let wrong = |(before, after): (&(i64, String), &(i64, String))| {

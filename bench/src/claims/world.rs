@@ -145,6 +145,20 @@ pub async fn hosts(server: &Server, count: u64) -> Result<()> {
     store.put(HOSTS, count, |n| Ok(stored(seed::settled(&plain(n), now), n as u64))).await
 }
 
+/// Makes the Secrets that hosts name, which Metal3's own controller asks for before it leaves a host as it is.
+pub async fn credentials(pool: &Pool, hosts: u64) -> Result<()> {
+    let count = usize::try_from(hosts).context("too many hosts")?;
+    let make = |n: usize| {
+        let secret = json!({
+            "metadata": {"name": format!("host-{n:05}-bmc"), "labels": {"environment.metal3.io": "baremetal"}},
+            "stringData": {"username": "admin", "password": "of-no-use"},
+        });
+        let path = format!("/api/v1/namespaces/{}/secrets", infrastructure(n as u64));
+        Ok((Method::POST, path, Body::Json(secret.to_string().into())))
+    };
+    pool.many(count, 64, make).await.map(drop).context("creating Secrets")
+}
+
 /// Starts rooms with their admission webhooks on a port, and waits until the server asks them.
 pub async fn start(
     stage: &Stage<'_>,

@@ -27,7 +27,7 @@ pub async fn secrets(pool: &Pool) -> Result<BTreeSet<String>> {
 /// Everything that is wrong with `count` machines up: each must be provisioned, have its own provider id, a host of its
 /// own, and one Node.
 pub async fn up(pool: &Pool, count: usize) -> Result<Vec<String>> {
-    let mut wrong = claims::oracle::judge(pool, count, count).await?;
+    let mut wrong = claims::oracle::judge(pool, count, Some(count)).await?;
     let mut nodes: BTreeMap<String, usize> = BTreeMap::new();
     each(pool, NODES, |node| *nodes.entry(text(node, "/spec/providerID").to_owned()).or_default() += 1).await?;
     let mut machines = 0;
