@@ -49,8 +49,8 @@ impl<C: Ways> Annotator<C> {
                 Err(write::Error::Changed { .. }) => {
                     self.metrics.patched(key.kind, "conflict");
                     let Some((group, live)) = self.live(key).await? else { return Ok(Flow::Wait(None)) };
-                    // Only annotations may have changed under us; anything else is judged from the start.
-                    if group.uid != snapshot.group.uid || group.shape != snapshot.group.shape || group.deleting {
+                    // Only what we write may have changed under us; anything else is judged from the start.
+                    if !group.is_judged_like(&snapshot.group) {
                         return Err(Error::Behind);
                     }
                     let Standing::Known { offer, around, .. } = &snapshot.standing else { return Err(Error::Behind) };

@@ -102,6 +102,7 @@ impl Goal {
             let implied = if legacy_gpus > 0 { names::NVIDIA_RESOURCE } else { "" };
             values.insert(names::GPU_COUNT, Some(legacy_gpus.to_string()));
             values.insert(names::GPU_TYPE, Some(implied.to_owned()));
+            values.extend(pods.map(|pods| (names::MAX_PODS, Some(pods.to_string()))));
         }
         if profile.legacy {
             values.insert(names::LEGACY_MAX_PODS, pods.map(|pods| pods.to_string()));

@@ -121,7 +121,7 @@ pub fn mount<C: Ways>(
         metrics,
     });
     let driver = Driver::new(manager, annotator);
-    wake::groups(&world, driver.work());
+    wake::groups(&world, driver.work(), config.claims);
     wake::secrets(manager, &world, &config, &catalogue, &cards, driver.work());
     wake::table(manager, &world, &config, &table, driver.work());
     let (work, filling) = (Arc::clone(driver.work()), Arc::clone(&catalogue));

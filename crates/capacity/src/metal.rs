@@ -23,8 +23,11 @@ pub enum MetalFault {
     NoHost,
 }
 
-/// Reads a selector; null takes any host.
-fn read(selector: &Value) -> Result<(Selector, Option<String>), MetalFault> {
+/// Reads a selector, and the only namespace that it takes hosts of, if it names one; null takes any host.
+///
+/// # Errors
+/// When the selector cannot be read.
+pub fn read(selector: &Value) -> Result<(Selector, Option<String>), MetalFault> {
     let fault = |path: String, rule: String| MetalFault::Selector { path, rule };
     if selector.is_null() {
         return Ok((Selector::default(), None));
@@ -39,14 +42,6 @@ fn read(selector: &Value) -> Result<(Selector, Option<String>), MetalFault> {
         )
     })?;
     Ok((terms, selector.in_namespace.filter(|name| !name.is_empty())))
-}
-
-/// The only namespace that a selector takes hosts of, if it names one.
-///
-/// # Errors
-/// When the selector cannot be read.
-pub fn namespace(selector: &Value) -> Result<Option<String>, MetalFault> {
-    read(selector).map(|(_, namespace)| namespace)
 }
 
 /// What any machine behind a selector offers at least: of hosts that can be had, or else of those in use.

@@ -310,8 +310,8 @@ pub fn on_metal(metal: &Metal, key: &ObjectKey, wish: &Wish, rules: ClaimRules) 
     let namespace = key.namespace().unwrap_or_default();
     let found = match template.kind.as_deref() {
         None => Ok((metal.hosts_of(namespace), format!("namespace {namespace}"))),
-        Some(HOSTS) => metal::namespace(&template.selector).map(|only| {
-            let hosts = metal.hosts_for(namespace, only.as_deref(), rules);
+        Some(HOSTS) => metal::read(&template.selector).map(|(terms, only)| {
+            let hosts = metal.hosts_for(namespace, &terms, only.as_deref(), rules);
             (hosts, format!("namespaces that are open to claims of {namespace}"))
         }),
         Some(other) => return Standing::Skipped(Skip::OtherProvider(format!("{METAL} of kind {other}").into())),

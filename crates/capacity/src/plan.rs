@@ -142,7 +142,11 @@ fn value(
     let ours = recorded.is_some_and(|recorded| same(key, present, recorded))
         || derived(key, |legacy| annotations.get(legacy).map(AsRef::as_ref)).is_some_and(|text| same(key, present, &text))
         // What the older keys are about to say: a copy of that would be known for one at the next look.
-        || derived(key, |legacy| goal.fixed.get(legacy).map(String::as_str)).is_some_and(|text| same(key, present, &text));
+        || derived(key, |legacy| goal.fixed.get(legacy).map(String::as_str)).is_some_and(|text| same(key, present, &text))
+        // The older limit of pods may be a user's, and then so is the copy.
+        || (key == names::MAX_PODS
+            && new.is_some()
+            && record.values.get(names::LEGACY_MAX_PODS).is_some_and(|text| same(key, present, text)));
     if ours && !hands.off.contains(key) {
         match new {
             Some(new) => {
@@ -173,7 +177,6 @@ fn derived<'a>(key: &str, legacy: impl Fn(&str) -> Option<&'a str>) -> Option<St
             let gpus = legacy(names::LEGACY_GPU).and_then(count)?;
             Some(if gpus > 0 { names::NVIDIA_RESOURCE } else { "" }.to_owned())
         }
-        names::MAX_PODS => legacy(names::LEGACY_MAX_PODS).map(str::to_owned),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::acs::cards::Cards;
 use crate::catalogue::Catalogue;
 use crate::cloud::Ways;
-use crate::config::Config;
+use crate::config::{ClaimRules, Config};
 use crate::facts::{
     ACS, ACS_CLUSTER, AcsCluster, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, POOL, Shape, World,
     place_value, template_value,
@@ -56,7 +56,7 @@ fn by(world: &World, work: &Queue, index: &str, value: &str) {
 }
 
 /// Wakes groups when they change, or anything they depend on does.
-pub fn groups(world: &World, work: &Queue) {
+pub fn groups(world: &World, work: &Queue, rules: ClaimRules) {
     own(&world.openshift_sets, work, GroupKind::OpenShiftSet);
     own(&world.deployments, work, GroupKind::Deployment);
     own(&world.sets, work, GroupKind::Set);
@@ -100,10 +100,15 @@ pub fn groups(world: &World, work: &Queue) {
     if let Some(metal) = &world.metal {
         let (all, queue) = (world.clone(), Arc::clone(work));
         metal.templates.observe(move |delta| by(&all, &queue, "template", &template_value(METAL, &delta.key)));
-        hosts(&metal.hosts, world, work);
-        hosts(&metal.hardware, world, work);
+        hosts(&metal.hosts, world, work, rules);
+        hosts(&metal.hardware, world, work, rules);
         let (all, queue, named) = (world.clone(), Arc::clone(work), metal.clone());
         metal.policies.observe(move |delta| {
+            // The first policy of a namespace closes it to everybody else, and the last one that goes opens it again.
+            if rules.without_policy && delta.old.is_some() != delta.new.is_some() {
+                named.everybody().iter().for_each(|tenant| by(&all, &queue, "metal", tenant));
+                return;
+            }
             for policy in delta.old.iter().chain(&delta.new) {
                 named.tenants(policy).iter().for_each(|tenant| by(&all, &queue, "metal", tenant));
             }
@@ -120,13 +125,13 @@ fn own<P: Project>(feed: &Feed<P>, work: &Queue, kind: GroupKind) {
     feed.observe(move |delta| queue.add_now(GroupKey { kind, key: delta.key.clone() }, Priority::Urgent));
 }
 
-/// Wakes the groups on bare metal in the namespace of a host, and in those that its policies admit.
-fn hosts<P: Project>(feed: &Feed<P>, world: &World, work: &Queue) {
+/// Wakes the groups on bare metal in the namespace of a host, and in those that its policies, or the lack of any, admit.
+fn hosts<P: Project>(feed: &Feed<P>, world: &World, work: &Queue, rules: ClaimRules) {
     let (all, queue) = (world.clone(), Arc::clone(work));
     feed.observe(move |delta| {
         let namespace = delta.key.namespace().unwrap_or_default();
         by(&all, &queue, "metal", namespace);
-        let tenants = all.metal.as_ref().map(|metal| metal.tenants_of(namespace)).unwrap_or_default();
+        let tenants = all.metal.as_ref().map(|metal| metal.tenants_of(namespace, rules)).unwrap_or_default();
         tenants.iter().filter(|tenant| ***tenant != *namespace).for_each(|tenant| by(&all, &queue, "metal", tenant));
     });
 }

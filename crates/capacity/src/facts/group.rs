@@ -196,6 +196,16 @@ impl GroupFacts {
         self.annotations.keys().any(|key| !self.writers.contains_key(key))
     }
 
+    /// Whether nothing differs that decides what stands on it, or whether anything does, but for what stands there.
+    #[must_use]
+    pub fn is_judged_like(&self, other: &Self) -> bool {
+        let same = |key: &str| self.annotation(key) == other.annotation(key);
+        (&self.uid, &self.shape, self.deleting, self.paused, self.deployed, &self.watch_filter)
+            == (&other.uid, &other.shape, other.deleting, other.paused, other.deployed, &other.watch_filter)
+            && same(names::SKIP)
+            && same(names::REGION)
+    }
+
     /// The facts of a MachineSet of OpenShift's Machine API.
     #[must_use]
     pub fn of_openshift(set: OpenShiftMachineSet) -> Self {

@@ -10,7 +10,7 @@ use api::selector::{Figures, HostLabels, Selector};
 use api::views::{BareMetalHost, HardwareData, HardwareDetails, Metal3MachineTemplate, Namespace};
 use kit::feed::{Feed, Project, Seen};
 use kit::manager::{self, Manager};
-use kit::pattern::pattern;
+use kit::pattern::{pattern, whole};
 use regex::Regex;
 use serde_json::Value;
 
@@ -71,13 +71,20 @@ impl Metal {
         self.hosts.by("namespace", namespace).iter().map(|(key, facts)| self.whole(key, facts)).collect()
     }
 
-    /// The hosts that claims of a namespace may have, of one namespace or of any.
+    /// The hosts that claims of a namespace may have with this selector, of one namespace or of any. Where a policy hides the
+    /// labels that it asks about, no host fits it: what is told of a group must not tell what claims are not told.
     #[must_use]
-    pub fn hosts_for(&self, tenant: &str, only: Option<&str>, rules: ClaimRules) -> Vec<HostFacts> {
+    pub fn hosts_for(
+        &self,
+        tenant: &str,
+        selector: &Selector,
+        only: Option<&str>,
+        rules: ClaimRules,
+    ) -> Vec<HostFacts> {
         let mut governed: BTreeMap<Box<str>, Vec<Arc<PolicyFacts>>> = BTreeMap::new();
         for (key, policy) in self.policies.all() {
             let policies = governed.entry(key.namespace().unwrap_or_default().into()).or_default();
-            if self.admits(&policy, tenant) {
+            if policy.permits(selector) && self.admits(&policy, tenant) {
                 policies.push(policy);
             }
         }
@@ -109,11 +116,20 @@ impl Metal {
         policy.admits(tenant, |name| space.as_ref().and_then(|labels| labels.get(name)).map(AsRef::as_ref))
     }
 
-    /// The namespaces whose claims may have hosts of a namespace by its policies.
+    /// The namespaces whose claims may have hosts of a namespace by its policies, or because it has none.
     #[must_use]
-    pub fn tenants_of(&self, namespace: &str) -> BTreeSet<Box<str>> {
+    pub fn tenants_of(&self, namespace: &str, rules: ClaimRules) -> BTreeSet<Box<str>> {
         let policies = self.policies.by("namespace", namespace);
+        if rules.without_policy && policies.is_empty() {
+            return self.everybody();
+        }
         policies.iter().flat_map(|(_, policy)| self.tenants(policy)).collect()
+    }
+
+    /// Every namespace.
+    #[must_use]
+    pub fn everybody(&self) -> BTreeSet<Box<str>> {
+        self.spaces.all().iter().map(|(key, _)| key.name().into()).collect()
     }
 
     /// The namespaces that a policy admits.
@@ -128,7 +144,7 @@ impl Metal {
 
 type Texts = BTreeMap<Box<str>, Box<str>>;
 
-/// A pattern for names of namespaces; two are equal when they are written the same way.
+/// A pattern; two are equal when they are written the same way.
 #[derive(Clone, Debug)]
 pub struct NamePattern(Regex);
 
@@ -143,6 +159,8 @@ impl PartialEq for NamePattern {
 pub struct PolicyFacts {
     admits: Option<(HostClaimNamespaces, Option<NamePattern>)>,
     covers: Selector,
+    /// The labels that selectors may ask about; all of them without one.
+    selectable: Option<NamePattern>,
 }
 
 impl PolicyFacts {
@@ -153,8 +171,18 @@ impl PolicyFacts {
         let Some(namespaces) = spec.host_claim_namespaces else { return Self::default() };
         let matches = namespaces.name_matches.as_deref().map(pattern).transpose();
         let covers = spec.host_selector.as_ref().map(Selector::of_labels).transpose();
-        let (Ok(matches), Ok(covers)) = (matches, covers) else { return Self::default() };
-        Self { admits: Some((namespaces, matches.map(NamePattern))), covers: covers.unwrap_or_default() }
+        let selectable = spec.selectable_labels.as_deref().map(whole).transpose();
+        let (Ok(matches), Ok(covers), Ok(selectable)) = (matches, covers, selectable) else { return Self::default() };
+        Self {
+            admits: Some((namespaces, matches.map(NamePattern))),
+            covers: covers.unwrap_or_default(),
+            selectable: selectable.map(NamePattern),
+        }
+    }
+
+    /// Whether a selector asks only about labels that may be asked about.
+    fn permits(&self, selector: &Selector) -> bool {
+        self.selectable.as_ref().is_none_or(|pattern| selector.keys().all(|key| pattern.0.is_match(key)))
     }
 
     fn admits<'a>(&self, tenant: &str, label: impl Fn(&str) -> Option<&'a str>) -> bool {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use capacity::config::{Config, Keys};
+use capacity::config::{Config, Keys, MaxPods};
 use capacity::goal::{Goal, Profile};
 use capacity::names::{
-    APPLIED, CPU, EPHEMERAL_DISK, GPU_COUNT, GPU_TYPE, LABELS, LEGACY_CPU, LEGACY_GPU, LEGACY_MEMORY, MEMORY,
+    APPLIED, CPU, EPHEMERAL_DISK, GPU_COUNT, GPU_TYPE, LABELS, LEGACY_CPU, LEGACY_GPU, LEGACY_MAX_PODS, LEGACY_MEMORY,
+    MAX_PODS, MEMORY,
 };
 use capacity::plan::{Annotations, Hands, plan, same};
 use proptest::prelude::*;
@@ -99,6 +100,31 @@ fn older_keys_are_ours_and_copies_are_kept_in_step_but_not_introduced() {
     let gpus = [(LEGACY_GPU, "4"), (GPU_COUNT, "4"), (GPU_TYPE, "nvidia.com/gpu")];
     assert_eq!(change(&gpus, GPU_COUNT, &plain), Some(Some("0".to_owned())), "rewritten, never taken off");
     assert_eq!(change(&gpus, GPU_TYPE, &plain), Some(Some(String::new())));
+}
+
+#[test]
+fn a_users_limits_of_pods_stay_and_copies_of_ours_are_kept_in_step() {
+    let with = |machine_api, max_pods| {
+        let config = Config { max_pods, ..Config::default() };
+        let (offer, around) = (catalogue("m5.xlarge"), around("m5.xlarge", Some(100)));
+        Goal::of(&offer, &around, Profile::of(Keys::Auto, machine_api), &config)
+    };
+    let users = [(LEGACY_MAX_PODS, "100"), (MAX_PODS, "100")];
+    for (machine_api, max_pods) in
+        [(false, MaxPods::Off), (false, MaxPods::Fixed(250)), (true, MaxPods::Off), (true, MaxPods::Fixed(250))]
+    {
+        for key in [MAX_PODS, LEGACY_MAX_PODS] {
+            let goal = with(machine_api, max_pods);
+            assert_eq!(change(&users, key, &goal), None, "{key} {machine_api} {max_pods:?}");
+        }
+    }
+    let recorded = record(&[(LEGACY_MAX_PODS, "58")]);
+    let copies = [(LEGACY_MAX_PODS, "58"), (MAX_PODS, "58"), (APPLIED, recorded.as_str())];
+    let goal = with(true, MaxPods::Fixed(250));
+    for key in [MAX_PODS, LEGACY_MAX_PODS] {
+        assert_eq!(change(&copies, key, &goal), Some(Some("250".to_owned())), "{key}");
+    }
+    assert_eq!(change(&[], MAX_PODS, &goal), None, "a copy is not introduced");
 }
 
 #[test]

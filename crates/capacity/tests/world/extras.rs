@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use capacity::config::Config;
+use capacity::config::{ClaimRules, Config};
 use serde_json::{Value, json};
 use sim::server::{Kind, Server};
 
@@ -174,6 +174,44 @@ async fn machines_made_of_claims_offer_what_hosts_have_that_policies_open_to_the
     server.put(host(OWNER, "h2", 4)).unwrap();
     assert!(server.wait_until(LIMIT, has(DEPLOYMENTS, NS, "claimed", "cpu", "4")).await, "a host elsewhere wakes it");
     assert_eq!((notes(&server, DEPLOYMENTS, NS, "other").len(), events(&server, "other")), (0, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_that_a_policy_hides_from_claims_are_not_told_by_annotations_either() {
+    let server = metal_world();
+    server.put(host(OWNER, "h1", 32)).unwrap();
+    server.put(metal_template("claimed", Some("baremetal"))).unwrap();
+    server.put(metal_group("claimed")).unwrap();
+    let policy = |selectable: &str| {
+        json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy",
+            "metadata": {"name": "p", "namespace": OWNER},
+            "spec": {"hostClaimNamespaces": {}, "selectableLabels": selectable},
+        })
+    };
+    server.put(policy("rack|pool")).unwrap();
+    let _process = running(&server, Config { metal: true, ..config() }, Model::default());
+    assert!(server.wait_until(LIMIT, |s| !events(s, "claimed").is_empty()).await);
+    assert!(events(&server, "claimed")[0].1.contains("no inspected host"), "{:?}", events(&server, "claimed"));
+    server
+        .edit("hostdeploypolicies.metal3.io", OWNER, "p", |object| object["spec"]["selectableLabels"] = json!("si.e"))
+        .unwrap();
+    assert!(server.wait_until(LIMIT, has(DEPLOYMENTS, NS, "claimed", "cpu", "32")).await, "the label may be asked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_that_no_policy_closes_wake_those_who_may_have_them() {
+    let server = metal_world();
+    server.put(metal_template("claimed", Some("baremetal"))).unwrap();
+    server.put(metal_group("claimed")).unwrap();
+    let claims = ClaimRules { without_policy: true, ..ClaimRules::default() };
+    let _process = running(&server, Config { metal: true, claims, ..config() }, Model::default());
+    assert!(server.wait_until(LIMIT, |s| !events(s, "claimed").is_empty()).await);
+    let begin = tokio::time::Instant::now();
+    server.put(host(OWNER, "h1", 32)).unwrap();
+    assert!(server.wait_until(LIMIT, has(DEPLOYMENTS, NS, "claimed", "cpu", "32")).await);
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(5), "woken by the host, and not by the look at all groups: {took:?}");
 }
 
 fn pool(name: &str, kind: &str) -> Value {

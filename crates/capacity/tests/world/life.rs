@@ -331,6 +331,31 @@ async fn a_write_that_meets_another_one_is_tried_again_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_that_meets_an_opt_out_is_not_tried_again() {
+    let (server, cloud) = world();
+    server.put(openshift_set("a", "m5.xlarge")).unwrap();
+    let handle = server.client("capacity");
+    let (other, count) = (server.clone(), Arc::new(AtomicU32::new(0)));
+    let meetings = Arc::clone(&count);
+    handle.script(move |info: &RequestInfo| {
+        if info.mutating && info.resource == OPENSHIFT_SETS && meetings.fetch_add(1, Ordering::SeqCst) == 0 {
+            other
+                .edit(OPENSHIFT_SETS, OPENSHIFT, "a", |object| {
+                    object["metadata"]["annotations"][capacity::names::SKIP] = json!("true");
+                })
+                .unwrap();
+        }
+        Vec::new()
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    let clock = kit::clock::Clock::simulated((server.clock())(), 1);
+    tasks.spawn(run(handle.kube(), clock, config(), cloud, None));
+    idle().await;
+    assert_eq!(count.load(Ordering::SeqCst), 1, "the write that met it, and none after it");
+    assert!(!notes(&server, OPENSHIFT_SETS, OPENSHIFT, "a").contains_key("vCPU"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_policy_refuses_is_not_tried_in_a_loop() {
     for code in [403, 422] {
         let (server, cloud) = world();
