@@ -171,7 +171,7 @@ fn seek(s: &Snapshot) -> Vec<Step> {
     if !s.copies.is_empty() {
         return vec![Step::Prune { copies: s.copies.clone() }];
     }
-    let mut plan = Vec::new();
+    let mut plan: Vec<Step> = foreign_controller(s).into_iter().collect();
     if let Some(offer) = &s.offer {
         let intended = s.claim.status.selected_host.as_ref();
         if !intended.is_some_and(|i| i.key() == offer.host && *i.uid == *offer.uid) {

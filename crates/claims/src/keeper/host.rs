@@ -27,6 +27,7 @@ use crate::facts::{HardwareFacts, HostFacts, World};
 use crate::hand::{self, Edit, Hand, Touched};
 use crate::mirror;
 use crate::moving;
+use crate::release::is_forced;
 use crate::shared::SharedYard;
 use crate::standing::Found;
 use crate::wish::{After, CLUSTER_GROUP, Leave, is_reserved, is_uncleaned};
@@ -345,7 +346,13 @@ impl Room for Hosts {
                 if !claim.is_empty() && !self.copies.drop_all(place, &claim, &prefix).await? {
                     return Ok(Flow::Wait(s.now.checked_add(RELEASE_CHECK).ok()));
                 }
-                self.change(s, |live| After::Free.may_follow(live).then(|| After::Free.patch(live))).await
+                // Nothing is told to run on it any more, or somebody has told it so again meanwhile.
+                let bare = |live: &HostFacts| live.image.is_none() && live.custom_deploy.is_none();
+                self.change(s, |live| match is_forced(live) && bare(live) {
+                    true => Some(After::Quarantine.patch(live)),
+                    false => After::Free.may_follow(live).then(|| After::Free.patch(live)),
+                })
+                .await
             }
             Step::Sweep { copies } => self.sweep(s, copies).await,
             Step::Unreserve => {
@@ -448,7 +455,12 @@ fn orphan(s: &Snapshot) -> Vec<Step> {
     }
     let claim = s.host.consumer.as_ref().map(|consumer| consumer.uid.clone()).unwrap_or_default();
     let leave = leave(s, &claim);
-    plan.push(cleared(s, leave).unwrap_or(Step::LetGo { claim }));
+    // Its owner may order to let it go as it is.
+    let pending = match is_forced(&s.host) {
+        true => leave.patch(&s.host).is_some().then_some(Step::Clear(leave)),
+        false => cleared(s, leave),
+    };
+    plan.push(pending.unwrap_or(Step::LetGo { claim }));
     plan
 }
 
@@ -484,8 +496,8 @@ fn reservation(s: &Snapshot) -> Option<Step> {
     Some(Step::Wait { until })
 }
 
-/// A host is taken from a claim only when the server says that the claim is gone, and only clean; a host that somebody
-/// else uses is left alone.
+/// A host is taken from a claim only when the server says that the claim is gone, and only clean, or as it is by its owner's
+/// order; a host that somebody else uses is left alone.
 fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
     let rule = |holds: bool, words: &str| if holds { Ok(()) } else { Err(Violation::new(words)) };
     for step in plan {
@@ -497,8 +509,11 @@ fn guard(s: &Snapshot, plan: &[Step]) -> Result<(), Violation> {
                     s.config.orphan_action == OrphanAction::Release,
                     "orphans are released only when that was chosen",
                 )?;
-                let clean = !matches!(step, Step::LetGo { .. }) || After::Free.may_follow(&s.host);
-                rule(clean, "a host that is not clean is not let go")?;
+                let clean = After::Free.may_follow(&s.host) || is_forced(&s.host);
+                rule(
+                    clean || !matches!(step, Step::LetGo { .. }),
+                    "a host that is not clean is let go by order alone",
+                )?;
             }
             Step::Unreserve => rule(is_reserved(&s.host), "only our own reservation is ended")?,
             Step::Report | Step::Sweep { .. } | Step::Show { .. } | Step::Wait { .. } => {}

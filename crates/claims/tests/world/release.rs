@@ -183,6 +183,21 @@ async fn an_orphan_is_cleaned_and_given_back_where_that_was_chosen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_orphan_that_cannot_be_cleaned_goes_back_as_it_is_when_its_owner_says_so() {
+    let fails = json!({"fail": [{"state": "deprovisioning", "times": 1000}], "retryMs": 60_000});
+    let site = orphaned(releases(), |server| script(server, "h1", &fails)).await;
+    site.until_event(INFRA, "OrphanedHost").await;
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(at(&host(&site.server, "h1"), "/spec/consumerRef/name"), "c", "it is not clean, so it is kept");
+    note(&site.server, "h1", FORCE, Some(""));
+    site.until("it is let go", |server| host(server, "h1")["spec"].get("consumerRef").is_none()).await;
+    assert_eq!(noted(&site.server, "h1", UNHEALTHY).as_deref(), Some("force-released"));
+    assert_eq!(noted(&site.server, "h1", FORCE), None);
+    assert!(copies(&site.server).is_empty());
+    site.yonder.judge(&site.server).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_orphan_is_left_alone_while_others_hold_it_or_nobody_may_judge() {
     const PAUSED: &str = "baremetalhost.metal3.io/paused";
     const DETACHED: &str = "baremetalhost.metal3.io/detached";
