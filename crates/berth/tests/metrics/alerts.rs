@@ -1,10 +1,10 @@
 //! Alerts ask for what is exported, name their page, and are tested.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::expressions::Series;
+use crate::expressions::{Series, values};
 use crate::source::{files, read, root, word};
 
 /// The alerts of the chart by name.
@@ -28,6 +28,30 @@ fn alerts_ask_for_what_is_exported_and_name_labels_they_have() {
                 assert!(labels.contains(label), "{name}: a text names the label {label}");
             }
         }
+    }
+}
+
+/// The labels that codes of AWS of a kind get in metrics: those of the client's table, and its own word for the kind.
+pub fn codes(kind: aws::errors::Kind) -> BTreeSet<String> {
+    let source = read(&root().join("crates/aws/src/errors/table.rs"));
+    let table = source.split("TABLE: &[(&str, Kind)] = &[").nth(1).unwrap().split("];").next().unwrap();
+    let rows = table.lines().filter_map(|line| line.trim().strip_prefix("(\"")?.split_once("\", Kind::"));
+    let of_kind = rows.filter(|(_, found)| found.trim_end_matches("),") == format!("{kind:?}"));
+    of_kind.map(|(code, _)| code.trim_end_matches('*')).chain([kind.as_str()]).map(str::to_owned).collect()
+}
+
+#[test]
+fn alerts_about_clouds_know_every_code_that_the_client_knows() {
+    let alerts = alerts();
+    for (name, kind) in [
+        ("BerthCloudThrottled", aws::errors::Kind::Throttled),
+        ("BerthCloudRefusesKeys", aws::errors::Kind::Permission),
+    ] {
+        let asked = values(alerts[name]["expr"].as_str().unwrap());
+        let asked: BTreeSet<String> =
+            asked.into_iter().filter(|(label, _)| label == "code").map(|(_, code)| code).collect();
+        assert!(asked.len() > 5, "{name}: {asked:?}");
+        assert_eq!(asked, codes(kind), "left: {name}, right: what the client takes for that");
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::expressions::Series;
+use crate::alerts::{alerts, codes};
+use crate::expressions::{Series, values};
 use crate::source::{exported, files, read, root, word};
 
 /// Metrics that no dashboard shows, each with the reason.
@@ -79,6 +80,55 @@ fn every_capability_shows_how_long_it_takes_how_often_and_what_fails() {
         }
         assert!(asks(&["rate(", &format!("{histogram}_count{{")]), "{file}: the rate of {histogram}");
         assert!(asks(&["by (room, class)", "berth_room_failures_total"]), "{file}: failures by class");
+    }
+}
+
+#[test]
+fn how_long_hooks_take_to_answer_is_shown() {
+    let boards = dashboards();
+    let all = expressions(&boards["berth-addresses"]);
+    for quantile in ["0.5", "0.95", "0.99"] {
+        let start = format!("histogram_quantile({quantile}, ");
+        let asks = |one: &str| one.starts_with(&start) && one.contains("berth_vip_hook_duration_seconds_bucket{");
+        assert!(all.iter().any(|one| asks(one)), "{quantile}");
+    }
+}
+
+#[test]
+fn throttled_calls_are_shown_by_every_code_that_the_client_knows() {
+    let boards = dashboards();
+    let asked = expressions(&boards["berth-dedicated-hosts"]).into_iter().flat_map(values);
+    let asked: BTreeSet<String> = asked.filter(|(label, _)| label == "code").map(|(_, code)| code).collect();
+    assert_eq!(asked, codes(aws::errors::Kind::Throttled));
+}
+
+#[test]
+fn alerts_and_dashboards_compare_labels_with_what_the_code_says() {
+    let crates =
+        ["api", "kit", "aws", "cloudstack", "claim-kind", "vip", "claims", "machines", "hosts", "capacity", "clusters"];
+    let mut code = String::new();
+    for path in crates.iter().flat_map(|name| files(&format!("crates/{name}/src"), "rs")) {
+        // Tests say what they like.
+        if !path.strip_prefix(root()).unwrap().to_string_lossy().contains("test") {
+            code.push_str(read(&path).split("#[cfg(test)]\nmod tests {").next().unwrap());
+        }
+    }
+    let reasons = api::reasons::all();
+    let said = |label: &str, value: &str| match value.strip_suffix(".*") {
+        _ if label == "reason" => reasons.iter().any(|entry| entry.reason == value),
+        Some(start) => code.contains(&format!("\"{start}")),
+        // A code of AWS may be the beginning of several.
+        None => ["\"", "*\""].iter().any(|end| code.contains(&format!("\"{value}{end}"))),
+    };
+    let (alerts, boards) = (alerts(), dashboards());
+    let of_alerts = alerts.values().map(|rule| rule["expr"].as_str().unwrap());
+    let compared: BTreeSet<_> = of_alerts.chain(boards.values().flat_map(expressions)).flat_map(values).collect();
+    assert!(compared.len() > 50, "only {compared:?}");
+    for (label, value) in compared {
+        assert!(said(&label, &value), "nothing says {value} in {label}");
+    }
+    for (label, value) in [("room", "kitchen"), ("reason", "paused"), ("room", "kitchen.*")] {
+        assert!(!said(label, value), "{value} is noticed");
     }
 }
 

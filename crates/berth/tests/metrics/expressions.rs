@@ -81,6 +81,18 @@ fn words_of(tokens: &[Token]) -> Vec<&str> {
     tokens.iter().filter_map(|token| if let Token::Word(word) = token { Some(word.as_str()) } else { None }).collect()
 }
 
+/// The values that an expression compares labels with, each behind its label; without what Grafana puts in.
+pub fn values(expression: &str) -> Vec<(String, String)> {
+    let (mut found, mut parts) = (Vec::new(), expression.split('"'));
+    while let (Some(before), Some(text)) = (parts.next(), parts.next()) {
+        let label = before.trim_end_matches(['=', '~', '!']);
+        let start = label.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(0, |at| at + 1);
+        let values = text.split('|').filter(|value| !value.is_empty() && !value.starts_with('$'));
+        found.extend(values.map(|value| (label[start..].to_owned(), value.to_owned())));
+    }
+    found
+}
+
 /// What expressions may ask for: every series by name, with the kind of its metric and its labels.
 pub struct Series(BTreeMap<String, (Kind, Labels, String)>);
 
@@ -162,6 +174,13 @@ impl Series {
         }
         Ok((used, if grouped { kept } else { all }))
     }
+}
+
+#[test]
+fn values_are_found_behind_their_labels() {
+    let found = values(r#"a{job=~"$job", room!~"hosts|hosts-claims", code=""} or b{state="waiting"} > 0"#);
+    let found: Vec<_> = found.iter().map(|(label, value)| format!("{label} {value}")).collect();
+    assert_eq!(found, ["room hosts", "room hosts-claims", "state waiting"]);
 }
 
 #[test]

@@ -126,6 +126,12 @@ impl Meter {
         self.calls.get_or_create(&Call { service, operation, region: region.to_owned(), code }).inc();
         self.seconds.get_or_create(&Operation { service, operation }).observe(elapsed.as_secs_f64());
     }
+
+    /// A call for which no credentials could be had. Nothing was sent, but whoever watches for refused keys has to learn
+    /// of it.
+    pub(crate) fn unsigned(&self, service: &'static str, operation: &'static str, region: &str, why: Kind) {
+        self.calls.get_or_create(&Call { service, operation, region: region.to_owned(), code: why.as_str() }).inc();
+    }
 }
 
 #[cfg(test)]
@@ -142,9 +148,10 @@ mod tests {
         meter.record("ec2", "DescribeHosts", "us-east-1", Some(&refused("RequestLimitExceeded")), second);
         meter.record("ec2", "DescribeHosts", "us-east-1", Some(&refused("Made.Up1")), second);
         meter.record("ec2", "DescribeHosts", "us-east-1", Some(&refused("Made.Up2")), second);
+        meter.unsigned("ec2", "DescribeHosts", "us-east-1", Kind::Permission);
         let text = metrics.encode();
         let labels = "service=\"ec2\",operation=\"DescribeHosts\",region=\"us-east-1\"";
-        for (code, count) in [("", 1), ("RequestLimitExceeded", 1), ("other", 2)] {
+        for (code, count) in [("", 1), ("RequestLimitExceeded", 1), ("other", 2), ("permission", 1)] {
             let line = format!("berth_aws_requests_total{{{labels},code=\"{code}\"}} {count}");
             assert!(text.contains(&line), "{line}\n{text}");
         }

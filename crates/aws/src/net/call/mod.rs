@@ -188,7 +188,11 @@ impl Caller {
             Signer::Provider(provider) => {
                 let given = timeout_at(end, provider.get()).await;
                 let given = given.map_err(|_| early(Cause::Crowded))?;
-                Some(given.map_err(|error| early(Cause::Credentials(error)))?)
+                let given = given.map_err(|error| {
+                    self.meter.unsigned(self.service.as_str(), call.operation, self.region.as_str(), error.kind());
+                    early(Cause::Credentials(error))
+                })?;
+                Some(given)
             }
         };
         let account = credentials.as_ref().map_or("", |given| given.owner.as_str());
