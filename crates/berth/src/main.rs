@@ -146,6 +146,17 @@ fn finish(result: anyhow::Result<()>) -> u8 {
     if let Some(Code(code)) = error.downcast_ref::<Code>() {
         return *code;
     }
-    eprintln!("berth: {error:#}");
+    let said = format!("{error:#}");
+    let hint = if is_unanswered(&error) && !said.contains("see `") { "; see `berth doctor`" } else { "" };
+    eprintln!("berth: {said}{hint}");
     if error.chain().any(|cause| cause.is::<Usage>()) { USAGE } else { FAILED }
+}
+
+/// Whether the server itself is the trouble, and not what it said of a request.
+fn is_unanswered(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let boxed = cause.downcast_ref::<Box<kube::Error>>().map(|boxed| &**boxed);
+        let of_client = cause.downcast_ref::<kube::Error>().or(boxed);
+        of_client.is_some_and(|found| !matches!(found, kube::Error::Api(_)))
+    })
 }

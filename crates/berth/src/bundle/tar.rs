@@ -177,8 +177,6 @@ pub mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-
         #[test]
         fn what_goes_in_comes_out(all in prop::collection::vec(("[a-z/]{1,300}", prop::collection::vec(any::<u8>(), 0..1500)), 0..5)) {
             let mut tar = Tar::new(Vec::new(), 0);

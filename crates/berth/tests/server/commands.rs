@@ -231,4 +231,10 @@ fn an_unreachable_server_is_one_failure_and_found_out_quickly() {
     assert!(begun.elapsed() < Duration::from_secs(20), "it took {:?}", begun.elapsed());
     assert_eq!(code, Some(2), "{report}");
     assert_eq!((at(&report, "failure"), report["checks"].as_array().unwrap().len()), (vec!["api"], 1));
+    for args in [&["claims"][..], &["tree", "cluster/prod"], &["explain", "hostclaim/web-1"]] {
+        let output = berth(&[args, &["--kubeconfig", path.to_str().unwrap()]].concat());
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""), "{args:?}: {said}");
+        assert!(said.trim_end().ends_with("; see `berth doctor`"), "{args:?} leaves without a hint: {said}");
+    }
 }

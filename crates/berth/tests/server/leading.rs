@@ -85,3 +85,33 @@ async fn one_of_two_decides_and_the_other_takes_over_at_once_or_after_the_term()
     decides_once(&world, "third").await;
     follower.stop().await;
 }
+
+#[tokio::test]
+async fn a_leader_that_is_stopped_past_its_term_does_nothing_when_it_wakes() {
+    let Some(world) = World::enter("a_leader_that_is_stopped_past_its_term_does_nothing_when_it_wakes").await else {
+        return;
+    };
+    world.installed().await;
+    world.namespace(NAMESPACE).await;
+    let (mut sleeper, follower) = order(replica(&world), replica(&world)).await;
+    let held = holder(&world).await.unwrap();
+    decides_once(&world, "awake").await;
+
+    sleeper.signal("STOP");
+    follower.says("this replica decides").await;
+    let heir = holder(&world).await.unwrap();
+    assert_ne!(heir, held);
+    decides_once(&world, "asleep").await;
+
+    // It is shown all that it has missed, and remembers that it led.
+    let mark = world.mark();
+    sleeper.signal("CONT");
+    decides_once(&world, "woken").await;
+    sleeper.says(&format!("{heir} decides")).await;
+    assert_eq!(holder(&world).await.unwrap(), heir);
+    let again: Vec<_> = world.writes(mark).into_iter().filter(|write| write.name == "asleep").collect();
+    assert!(again.is_empty(), "{again:?}");
+    assert!(sleeper.runs(), "{}", sleeper.log());
+    sleeper.stop().await;
+    follower.stop().await;
+}

@@ -13,8 +13,8 @@ use crate::support::{Operator, SOON, World, kind, within};
 const NAMESPACE: &str = "berth-storm";
 /// Everything that chance decides follows from it, apart from what the processes do meanwhile.
 const SEED: u64 = 11;
-/// How long it lasts.
-const STORM: Duration = Duration::from_secs(32);
+/// How many seconds it lasts, unless `BERTH_STORM_SECONDS` asks for another number.
+const STORM: u64 = 32;
 /// Between two things that users and controllers do.
 const STEP: Duration = Duration::from_millis(250);
 /// How many kinds there are in the end.
@@ -60,6 +60,12 @@ impl Replica {
     }
 }
 
+/// How long it lasts.
+fn storm() -> Duration {
+    let asked = std::env::var_os("BERTH_STORM_SECONDS").and_then(|text| text.to_str()?.parse().ok());
+    Duration::from_secs(asked.unwrap_or(STORM))
+}
+
 /// What is wished for a kind at last: whether its arguments can be compiled, and whether its controller reports.
 fn wish(number: u64) -> (Value, bool) {
     let pattern = if number.is_multiple_of(5) { "(" } else { "[a-z]+" };
@@ -95,7 +101,7 @@ async fn a_storm_of_faults_and_kills_leaves_what_a_calm_day_leaves() {
     let mut replicas = [Replica::new(&kubeconfig), Replica::new(&kubeconfig)];
     let (begun, mut kills) = (Instant::now(), 0);
     let mut turns = tokio::time::interval(STEP);
-    while begun.elapsed() < STORM {
+    while begun.elapsed() < storm() {
         turns.tick().await;
         let name = format!("storm-{}", chance.below(KINDS));
         let change = match chance.below(3) {

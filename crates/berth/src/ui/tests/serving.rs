@@ -87,6 +87,17 @@ async fn every_answer_keeps_the_browser_to_our_own_files() {
 }
 
 #[tokio::test]
+async fn the_page_is_small() {
+    let (site, mut all) = (saved(), 0);
+    for path in ["/", "/ui.js", "/ui.css"] {
+        let file = body(ask(&site, "GET", path, &[HERE]).await).await;
+        assert!(!file.is_empty(), "{path}");
+        all += file.len();
+    }
+    assert!(all < 300 << 10, "{all} bytes");
+}
+
+#[tokio::test]
 async fn nothing_can_be_done_but_looking() {
     let site = saved();
     for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"] {
