@@ -1,6 +1,6 @@
 # Everything a newcomer or CI needs. `make` alone lists the targets.
 # Needed on the machine: Rust 1.95 and, for the local control plane, Go 1.26. Python 3.10 with venv is used where it is there.
-# Nothing is installed outside of target/.
+# Nothing is installed outside of target/, but for Debian's chromium by `make ui`, as root where there is none.
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Where `make sandbox` keeps its files, and which real managers and simulators it starts: the demo's unless told otherwise.
@@ -63,6 +63,8 @@ checks:
 	@$(STEP) "pages about kinds are current" $(TARGET)/debug/berth reference --check
 	@$(STEP) "chart" hack/passed chart hack/chart chart deploy metadata.yaml plane/helm -- hack/chart check
 	@$(STEP) "alerts" hack/passed alerts hack/rules chart/files chart/tests chart/dashboards plane/promtool -- hack/rules check
+	@why=$$(hack/book missing); if [ -n "$$why" ]; then $(STEP) --skip "book" "$$why"; \
+	else $(STEP) "book" hack/passed book hack/book book -- hack/book build; fi
 
 plane: ## build the local control plane (minutes the first time)
 	@hack/plane plane
