@@ -89,12 +89,15 @@ pub async fn look(client: &Client, check: Option<&[Value]>, known: &[String]) ->
         };
         ready >= wanted
     });
+    let ready = agent_ready(&agent);
     let seen = operator.map(|operator| Seen {
         images: manifest::images(&agent).into_iter().collect(),
         operator: manifest::images(&operator).into_iter().next().unwrap_or_default(),
-        ready: agent_ready(&agent),
-        // A bundle without a check has nothing to wait for; one that is there by half is applied again.
-        preflight: (check.is_some() && found.len() == workloads.len()).then_some(passed),
+        ready,
+        // A bundle without a check has nothing to wait for but the plugin itself; a check that is there by half is applied
+        // again.
+        preflight: (check.is_some() && found.len() == workloads.len() && (ready || !workloads.is_empty()))
+            .then_some(passed),
         settings: settings.as_ref().map(manifest::settings).unwrap_or_default(),
     });
     let applied = settings.as_ref().map(|map| manifest::applied(map, FIELD_MANAGER)).unwrap_or_default();

@@ -126,7 +126,7 @@ impl<'o> Overlay<'o> {
     pub fn image(&self, image: &str) -> String {
         let Some(mirror) = self.mirror else { return image.to_owned() };
         let port = if mirror.port.is_empty() { "443" } else { &mirror.port };
-        let base = crate::endpoint::join(&mirror.endpoint, port);
+        let base = crate::endpoint::join(mirror.endpoint.trim_matches(['[', ']']), port);
         let below =
             |registry: &str| image.strip_prefix(registry).and_then(|rest| rest.strip_prefix('/')).map(str::to_owned);
         if mirror.oci_namespaces.is_empty() {
@@ -134,8 +134,10 @@ impl<'o> Overlay<'o> {
         }
         let found = mirror.oci_namespaces.iter().find_map(|mapped| Some((mapped, below(&mapped.registry)?)));
         match found {
-            Some((mapped, rest)) if mapped.namespace.is_empty() => format!("{base}/{rest}"),
-            Some((mapped, rest)) => format!("{base}/{}/{rest}", mapped.namespace),
+            Some((mapped, rest)) => match mapped.namespace.trim_matches('/') {
+                "" => format!("{base}/{rest}"),
+                namespace => format!("{base}/{namespace}/{rest}"),
+            },
             None => image.to_owned(),
         }
     }
@@ -414,6 +416,12 @@ metadata: {name: cilium-secrets}
         assert_eq!(over.image("public.ecr.aws/a/b:1"), "m:443/a/b:1");
         assert_eq!(over.image("quay.io/a/b:1"), "quay.io/a/b:1");
         assert_eq!(over.image("public.ecr.aws.evil/a:1"), "public.ecr.aws.evil/a:1");
+        // Named as in the files on machines.
+        let mapped = of(json!({"endpoint": "[fd00::5]", "port": "5000", "ociNamespaces": [
+            {"registry": "quay.io", "namespace": "/team/"}, {"registry": "ghcr.io", "namespace": ""}]}));
+        let over = Overlay::of(&mapped, "public.ecr.aws");
+        assert_eq!(over.image("quay.io/a/b:1"), "[fd00::5]:5000/team/a/b:1");
+        assert_eq!(over.image("ghcr.io/a/b:1"), "[fd00::5]:5000/a/b:1");
     }
 
     #[test]

@@ -90,13 +90,13 @@ pub fn of_zone<'p>(profiles: &'p Profiles, zone: &AvailabilityZone, policy: &Pol
     let endpoint = &zone.management_api_endpoint;
     match profile::normal(endpoint, policy) {
         Ok(url) if url == found.profile.url => Ok(found),
-        Ok(_) => Err(Fault::definitive(format!(
+        Ok(_) => Err(Fault::unasked(format!(
             "managementApiEndpoint {endpoint} differs from api-url {} of secret {}",
             found.profile.url, found.name
         ))),
         Err(error) => {
             let words = error.to_string().replacen(&format!("key {} ", profile::URL), "managementApiEndpoint ", 1);
-            Err(Fault::definitive(words))
+            Err(Fault::unasked(words))
         }
     }
 }

@@ -5,7 +5,7 @@ mod shelf;
 mod zone;
 
 pub use cloudstack::cloud::Clouds;
-use cloudstack::errors::{Error, Kind};
+use cloudstack::errors::{Cause, Error, Kind};
 #[cfg(feature = "net")]
 pub use cloudstack::net::{Allowed, Reach};
 use kit::class::{Class, Classify};
@@ -25,6 +25,8 @@ pub enum Fault {
         credentials: bool,
         /// What kind of refusal the words are of, where they are the server's own.
         kind: Option<Kind>,
+        /// Whether the server was heard: nobody asked it, or it answered nobody, where it was not.
+        heard: bool,
     },
     /// The server could not say at present.
     Passing {
@@ -41,13 +43,19 @@ impl Fault {
     /// A fault that stays until somebody changes something.
     #[must_use]
     pub fn definitive(message: impl Into<String>) -> Self {
-        Self::Definitive { message: message.into(), credentials: false, kind: None }
+        Self::Definitive { message: message.into(), credentials: false, kind: None, heard: true }
+    }
+
+    /// A fault that stays until somebody changes something, and for which no server was asked.
+    #[must_use]
+    pub fn unasked(message: impl Into<String>) -> Self {
+        Self::Definitive { message: message.into(), credentials: false, kind: None, heard: false }
     }
 
     /// A fault of a secret or its keys.
     #[must_use]
     pub fn credentials(message: impl Into<String>) -> Self {
-        Self::Definitive { message: message.into(), credentials: true, kind: None }
+        Self::Definitive { message: message.into(), credentials: true, kind: None, heard: false }
     }
 
     /// The words of the fault.
@@ -62,8 +70,8 @@ impl Fault {
     #[must_use]
     pub fn after(self, words: &str) -> Self {
         match self {
-            Self::Definitive { message, credentials, kind } => {
-                Self::Definitive { message: format!("{words}{message}"), credentials, kind }
+            Self::Definitive { message, credentials, kind, heard } => {
+                Self::Definitive { message: format!("{words}{message}"), credentials, kind, heard }
             }
             Self::Passing { message, at_least, kind } => {
                 Self::Passing { message: format!("{words}{message}"), at_least, kind }
@@ -77,7 +85,9 @@ fn fault(error: &Error) -> Fault {
     let message = format!("{}: {}", error.command(), error.words());
     match error.kind() {
         kind if error.is_definitive() => {
-            Fault::Definitive { message, credentials: kind == Kind::Credentials, kind: Some(kind) }
+            // A certificate that nobody believes, or an address that is never called: the keys went nowhere.
+            let heard = !matches!(error.cause(), Cause::NoAnswer(_) | Cause::Request { .. });
+            Fault::Definitive { message, credentials: kind == Kind::Credentials, kind: Some(kind), heard }
         }
         kind => {
             let at_least = match error.class() {

@@ -78,7 +78,7 @@ impl<C: Clouds> Shelf<C> {
         several: bool,
     ) -> Result<Resolved, Fault> {
         let key = zone_key(credentials, zone);
-        let acs = self.clouds.open(&credentials.profile).map_err(Fault::definitive)?;
+        let acs = self.clouds.open(&credentials.profile).map_err(Fault::unasked)?;
         let (asked, known) = (zone.clone(), self.domain(&key));
         let flight = (key.clone(), several);
         let answer = self.zones.join(flight, || async move { zone::whole(&acs, &asked, several, known).await }).await;
@@ -113,7 +113,7 @@ impl<C: Clouds> Shelf<C> {
         if let Some(found) = self.kept(&key) {
             return found;
         }
-        let acs = self.clouds.open(&credentials.profile).map_err(|words| vec![Fault::definitive(words)])?;
+        let acs = self.clouds.open(&credentials.profile).map_err(|words| vec![Fault::unasked(words)])?;
         let (asked, parts, known) = (zone.clone(), parts.clone(), self.place(&key.0));
         let answer = self
             .machines

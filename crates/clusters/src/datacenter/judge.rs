@@ -30,6 +30,30 @@ pub struct ZoneResult {
     pub found: Result<Resolved, Fault>,
 }
 
+impl ZoneResult {
+    /// Whether CloudStack took the keys of the zone and answered; of one that was not heard neither is known.
+    fn is_heard(&self) -> bool {
+        match &self.found {
+            Ok(_) => true,
+            Err(Fault::Definitive { heard, .. }) => *heard,
+            Err(Fault::Passing { .. }) => false,
+        }
+    }
+
+    /// What kept whoever asked from being heard, and will not pass by itself.
+    fn silence(&self) -> Option<String> {
+        match &self.found {
+            Err(Fault::Definitive { message, kind: Some(_), heard: false, .. }) => Some(message.clone()),
+            _ => None,
+        }
+    }
+
+    /// Words with the zone that they are about.
+    fn told(&self, message: &str) -> String {
+        format!("availability zone \"{}\": {message}", self.name)
+    }
+}
+
 /// Everything a judgement of a datacenter needs.
 #[derive(Clone)]
 pub struct Seeing {
@@ -108,18 +132,13 @@ impl Seeing {
                 Err(Fault::Definitive { message, credentials, .. }) => {
                     keys |= credentials;
                     // What is wrong with a secret is told once, whoever names it.
-                    let text = if message.starts_with("secret ") {
-                        message.clone()
-                    } else {
-                        format!("availability zone \"{}\": {message}", zone.name)
-                    };
+                    let text = if message.starts_with("secret ") { message.clone() } else { zone.told(message) };
                     if !messages.contains(&text) {
                         messages.push(text);
                     }
                 }
                 Err(Fault::Passing { message, at_least, .. }) => {
-                    let text = format!("availability zone \"{}\": {message}", zone.name);
-                    unreachable.get_or_insert(text);
+                    unreachable.get_or_insert_with(|| zone.told(message));
                     pause = pause.max(*at_least);
                 }
             }
@@ -171,16 +190,17 @@ impl Seeing {
             Outlook::Invalid { message, credentials, unreachable } => {
                 next.spec_valid = Some(false);
                 next.failure_message.clone_from(message);
-                let keys = match (credentials, self.zones.is_empty()) {
+                let heard = !self.zones.is_empty() && self.zones.iter().all(ZoneResult::is_heard);
+                let keys = match (credentials, heard) {
                     (true, _) => no(CREDENTIALS_VALID, Reason::CredentialsInvalid, message),
-                    (false, true) => unknown(CREDENTIALS_VALID),
-                    (false, false) => accepted(),
+                    (false, true) => accepted(),
+                    (false, false) => unknown(CREDENTIALS_VALID),
                 };
-                let reached = match (unreachable, self.zones.is_empty()) {
-                    (Some(why), _) => no(ENDPOINT_REACHABLE, Reason::EndpointUnreachable, why),
-                    (None, true) => unknown(ENDPOINT_REACHABLE),
-                    (None, false) if *credentials => unknown(ENDPOINT_REACHABLE),
-                    (None, false) => answers(),
+                let silence = || self.zones.iter().find_map(|zone| Some(zone.told(&zone.silence()?)));
+                let reached = match unreachable.clone().or_else(silence) {
+                    Some(why) => no(ENDPOINT_REACHABLE, Reason::EndpointUnreachable, &why),
+                    None if heard && !*credentials => answers(),
+                    None => unknown(ENDPOINT_REACHABLE),
                 };
                 vec![no(VALID, Reason::ValidationFailed, message), keys, reached]
             }
@@ -237,4 +257,73 @@ fn resolved(zone: &ZoneResult) -> Option<ResolvedZone> {
         network_id: found.network.clone(),
         network_type: found.network_type.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use api::own::anywhere::CloudStackDatacenterConfig;
+    use cloudstack::errors::Kind;
+    use kit::conditions::State;
+    use kit::kinds::Kind as Resource;
+
+    use super::*;
+
+    fn seeing(zones: Vec<ZoneResult>) -> Seeing {
+        let key = ObjectKey::namespaced("n", "dc");
+        let object = CloudStackDatacenterConfig::new("dc", Default::default());
+        Seeing {
+            target: Target {
+                kind: Resource::of::<api::raw::CloudStackDatacenterConfig>(),
+                key: key.clone(),
+                uid: "u".into(),
+            },
+            key,
+            now: Timestamp::UNIX_EPOCH,
+            facts: Arc::new(DatacenterFacts { object, problem: None }),
+            version: Version { uid: "u".into(), resource_version: "1".into() },
+            stored: CloudStackDatacenterConfigStatus::default(),
+            zones,
+            secrets: (None, BTreeMap::new()),
+        }
+    }
+
+    /// What is thought of the keys and of the endpoint, when these are the faults of the zones.
+    fn thought(faults: Vec<Fault>) -> [(State, &'static str); 2] {
+        let zone = |(number, fault): (usize, Fault)| ZoneResult { name: format!("az-{number}"), found: Err(fault) };
+        let seeing = seeing(faults.into_iter().enumerate().map(zone).collect());
+        let credentials = |zone: &ZoneResult| matches!(zone.found, Err(Fault::Definitive { credentials: true, .. }));
+        let outlook = Outlook::Invalid {
+            message: "m".to_owned(),
+            credentials: seeing.zones.iter().any(credentials),
+            unreachable: None,
+        };
+        let (_, verdicts) = seeing.status(&outlook).unwrap();
+        [CREDENTIALS_VALID, ENDPOINT_REACHABLE].map(|type_| {
+            let found = verdicts.iter().find(|verdict| verdict.type_ == type_).unwrap();
+            (found.state, found.reason)
+        })
+    }
+
+    #[test]
+    fn nothing_is_said_of_keys_and_servers_that_nobody_heard() {
+        let accepted = (State::True, "CredentialsAccepted");
+        let unknown = (State::Unknown, "NotChecked");
+        let missing = || Fault::definitive("zone \"a\" not found");
+        let untrusted = || Fault::Definitive {
+            message: "listZones: no answer".to_owned(),
+            credentials: false,
+            kind: Some(Kind::Untrusted),
+            heard: false,
+        };
+        let rows = [
+            (vec![missing()], [accepted, (State::True, "EndpointAnswers")]),
+            (vec![missing(), Fault::unasked("another address")], [unknown, unknown]),
+            (vec![missing(), untrusted()], [unknown, (State::False, "EndpointUnreachable")]),
+            (vec![Fault::credentials("no secret")], [(State::False, "CredentialsInvalid"), unknown]),
+            (vec![], [unknown, unknown]),
+        ];
+        for (faults, wanted) in rows {
+            assert_eq!(thought(faults.clone()), wanted, "{faults:?}");
+        }
+    }
 }

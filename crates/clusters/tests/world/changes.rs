@@ -63,6 +63,36 @@ async fn an_upgrade_goes_through_the_control_plane_the_network_and_then_the_work
     assert_eq!(server.get(CLUSTERS, NS, "prod").unwrap()["status"]["cni"]["version"], "v1.17.1");
 }
 
+/// Whether the bundle has a check to begin with or not.
+#[tokio::test(start_paused = true)]
+async fn a_network_plugin_that_does_not_run_everywhere_is_not_upgraded() {
+    let (_server, site) = world();
+    let workload = |kind: &str, name: &str| {
+        json!({"apiVersion": "apps/v1", "kind": kind,
+            "metadata": {"name": name, "namespace": "kube-system", "labels": {"clusters.berth.dev/managed": "true"}},
+            "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "images.example/old:v1"}]}}}})
+    };
+    for (kind, name) in [("DaemonSet", "cilium"), ("Deployment", "cilium-operator")] {
+        site.inside.put(workload(kind, name)).unwrap();
+    }
+    let client = site.inside.client("test").kube();
+    let none: &[Value] = &[];
+    let check = [workload("DaemonSet", "cilium-pre-flight-check")];
+    for (ready, checks, wanted) in [
+        (1, none, None),
+        (1, check.as_slice(), None),
+        (2, check.as_slice(), None),
+        // With nothing to wait for it goes on at once.
+        (2, none, Some(true)),
+    ] {
+        let status = json!({"observedGeneration": 99, "desiredNumberScheduled": 2, "numberReady": ready,
+            "updatedNumberScheduled": 2});
+        site.inside.edit("daemonsets.apps", "kube-system", "cilium", |object| object["status"] = status).unwrap();
+        let seen = clusters::inside::look(&client, Some(checks), &[]).await.unwrap().seen.unwrap();
+        assert_eq!((seen.ready, seen.preflight), (ready == 2, wanted), "{ready} ready, {} checks", checks.len());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn counts_scale_and_replace_nothing() {
     let (server, site) = world();

@@ -149,6 +149,12 @@ async fn broken_secrets_are_named_by_their_key() {
         let told = server.wait_until(LIMIT, |server| failure(server, "prod").1.contains(said)).await;
         assert!(told, "{said}: {:?}", failure(&server, "prod"));
     }
+    // With keys for another server nobody is asked, so that nothing is known of keys and server.
+    let datacenter = server.get(DATACENTERS, NS, "dc").unwrap();
+    for type_ in ["CredentialsValid", "EndpointReachable"] {
+        let (state, reason, _) = found(&datacenter, type_);
+        assert_eq!((state.as_str(), reason.as_str()), ("Unknown", "NotChecked"), "{type_}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,6 +287,23 @@ async fn what_has_to_be_put_right_is_told_in_its_own_words() {
     lost["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = json!("172.16.0.9");
     server.put(lost).unwrap();
     assert_eq!(fails(&server, "lost", "ManagementClusterRefInvalid").await, "management cluster nobody not found");
+    server.namespace("another");
+    for namespace in ["other", "another"] {
+        let mut boss = cluster("boss");
+        boss["metadata"]["namespace"] = json!(namespace);
+        boss["spec"]["managementCluster"]["name"] = json!("boss");
+        server.put(boss).unwrap();
+    }
+    // The one beside it is meant, however many have its name; elsewhere there must be one.
+    for (manager, said) in
+        [("prod", "cluster prod is not a management cluster"), ("boss", "there is more than one cluster named boss")]
+    {
+        change(&server, CLUSTERS, "lost", |object| {
+            object["spec"]["managementCluster"]["name"] = json!(manager);
+        });
+        let told = server.wait_until(LIMIT, |server| failure(server, "lost").1 == said).await;
+        assert!(told, "{said}: {:?}", failure(&server, "lost"));
+    }
     change(&server, CLUSTERS, "lost", |object| {
         object["spec"]["managementCluster"]["name"] = json!("mgmt");
         object["spec"]["bundlesRef"] = reference(9);

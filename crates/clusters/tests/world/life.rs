@@ -101,6 +101,21 @@ async fn a_cluster_that_was_never_made_goes_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cluster_that_goes_without_its_credentials_names_them() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    assert!(server.delete("secrets", SYSTEM, "global"));
+    assert!(server.delete(CLUSTERS, NS, "prod"));
+    let said = " machines left; secret eksa-system/global not found: machines cannot be destroyed without it";
+    let told = server.wait_until(LIMIT, |server| condition(server, "prod", "Ready").2.ends_with(said)).await;
+    assert!(told, "{:?}", condition(&server, "prod", "Ready"));
+    // Whoever plays the provider needs no keys.
+    assert!(server.wait_until(LIMIT, |server| server.get(CLUSTERS, NS, "prod").is_none()).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_paused_cluster_is_left_alone_and_goes_on_at_once() {
     let (server, site) = world();
     apply(&server, &site);
