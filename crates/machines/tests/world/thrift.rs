@@ -80,7 +80,9 @@ fn needed(machines: usize) -> Requests {
         ("GET hostclaims.metal3.io", 2),
         ("GET baremetalhosts.metal3.io", 1),
         ("GET secrets", 1),
+        // The room of claims has no lease here, so it makes a copy empty and fills it then.
         ("POST secrets", 1),
+        ("PATCH secrets", 1),
         // Whose it is, and what is to run.
         ("PATCH baremetalhosts.metal3.io", 2),
     ];
