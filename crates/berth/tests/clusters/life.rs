@@ -152,7 +152,7 @@ async fn told(world: &World) {
     for part in ["team-a/prod", "1.31", "192.0.2.10", "control plane", "workers"] {
         assert!(explained.contains(part), "no {part} in:\n{explained}");
     }
-    let drawn = world.told(&["tree", "eksac/prod", "-n", TEAM]);
+    let drawn = world.told(&["tree", "eksac/prod", "-n", TEAM, "--expand"]);
     for part in ["KubeadmControlPlane", "MachineDeployment", GROUP, "CloudStackDatacenterConfig", "prod-1-31"] {
         assert!(drawn.contains(part), "no {part} in:\n{drawn}");
     }
