@@ -24,6 +24,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* Where the authority of the hooks' clients is mounted. */}}
 {{- define "berth.clientCaDir" -}}/etc/berth/client-ca{{- end }}
 
+{{/* Where the authority of those who read metrics is mounted. */}}
+{{- define "berth.metricsClientCaDir" -}}/etc/berth/metrics-client-ca{{- end }}
+
+{{/* Not empty when metrics are served over TLS, to clients of an authority alone. */}}
+{{- define "berth.metricsClients" -}}
+{{- if and .Values.metrics.enabled .Values.metrics.clientCaSecret }}yes{{ end -}}
+{{- end }}
+
+{{/* Not empty when anything is served over TLS. */}}
+{{- define "berth.tls" -}}
+{{- if or .Values.webhook.enabled (include "berth.hooks" .) (include "berth.metricsClients" .) }}yes{{ end -}}
+{{- end }}
+
 {{/* Not empty when a room runs: (list $ "vip"). */}}
 {{- define "berth.runs" -}}
 {{- $chosen := (first .).Values.controllers }}
@@ -46,7 +59,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* Not empty when that Secret is mounted instead of being Berth's own. */}}
 {{- define "berth.mountedCert" -}}
 {{- $foreign := or .Values.certificates.certManager.enabled .Values.certificates.secretName }}
-{{- if and $foreign (or .Values.webhook.enabled (include "berth.hooks" .)) }}yes{{ end -}}
+{{- if and $foreign (include "berth.tls" .) }}yes{{ end -}}
 {{- end }}
 
 {{/* Labels and annotations of what takes the registration back; a weight may follow. */}}

@@ -226,6 +226,10 @@ pub struct RunOptions {
     /// Address of /metrics; 0 = off
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", help_heading = "Serving")]
     pub metrics_bind_address: String,
+    /// File with the authority of the clients that may read metrics, then over TLS with the certificate of the webhooks, read
+    /// again when it changes; empty = all may, in plain HTTP
+    #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true, help_heading = "Serving")]
+    pub metrics_client_ca: String,
     /// Address of /healthz and /readyz; 0 = off
     #[arg(long, value_name = "ADDRESS", default_value = ":9440", help_heading = "Serving")]
     pub health_addr: String,

@@ -19,7 +19,7 @@ use kube::Client;
 use crate::Usage;
 use crate::cli::{LogFormat, RunOptions};
 use crate::rooms::{self, Room};
-use crate::serving::{self, Certificates};
+use crate::serving::{self, Certificates, ClientCa};
 
 /// Between two attempts to reach the API server at start.
 const KNOCK: Duration = Duration::from_secs(1);
@@ -58,7 +58,6 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let manager = Manager::with_lanes(lanes, clock.clone(), gates.clone(), metrics.clone(), settings);
     let served = ServeMetrics::register(&metrics);
 
-    serving::plain(&manager, &served, "metrics", plan.metrics, telemetry::metrics_router(metrics.clone())).await?;
     serving::plain(&manager, &served, "health", plan.health, telemetry::health_router(gates.clone())).await?;
     let namespace = own_namespace(&client, &options);
     let mut certificates = Certificates::new(&manager, &options, &namespace);
@@ -77,6 +76,9 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             listening = true;
         }
     }
+    // After the others: the gate of a certificate that all of them share is named after the first of them.
+    let router = telemetry::metrics_router(metrics.clone());
+    serving::scraped(&mut certificates, &served, plan.metrics, plan.scrapers, router).await?;
     knock(&manager, manager.front().clone(), !listening);
     let names: Vec<&str> = plan.rooms.iter().map(|room| room.name).collect();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), rooms = names.join(","), "berth started");
@@ -89,6 +91,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
 struct Plan {
     rooms: Vec<&'static Room>,
     metrics: Option<SocketAddr>,
+    scrapers: Option<ClientCa>,
     health: Option<SocketAddr>,
     webhooks: Option<SocketAddr>,
     terms: Option<Terms>,
@@ -139,6 +142,7 @@ impl Plan {
         Ok(Self {
             rooms,
             metrics: bind("--metrics-bind-address", &options.metrics_bind_address)?,
+            scrapers: serving::client_ca("--metrics-client-ca", &options.metrics_client_ca)?,
             health: bind("--health-addr", &options.health_addr)?,
             webhooks: (port != 0).then(|| SocketAddr::new(options.webhook_bind_host, port)),
             terms,

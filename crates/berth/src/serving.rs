@@ -1,4 +1,4 @@
-//! The servers: health and metrics in plain HTTP, admission and the rooms' own listeners over TLS.
+//! The servers: health in plain HTTP, admission and the rooms' own listeners over TLS, metrics in either way.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -9,8 +9,23 @@ use kit::certs::{CertMetrics, ClientFile, Directory, SelfSigned, SelfSignedOptio
 use kit::manager::{Manager, Stage};
 use kit::serve::{self, Clients, Failure, ServeMetrics, Server, Tls};
 
+use crate::Usage;
 use crate::cli::RunOptions;
 use crate::rooms::{self, Room};
+
+/// A file with the authorities of those who may call, and what it held.
+pub type ClientCa = (PathBuf, Vec<u8>);
+
+/// Reads the file that a flag names, if it names one.
+pub fn client_ca(flag: &str, path: &str) -> Result<Option<ClientCa>, Usage> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let refused = |problem: String| Usage(format!("{flag}: {path}: {problem}"));
+    let pem = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
+    let usable = Clients::from_pem(&pem);
+    usable.map(|_| Some((path.into(), pem))).map_err(|error| refused(kit::class::chain(&error)))
+}
 
 /// What a room serves to others than the API server's admission.
 pub struct Listener {
@@ -25,7 +40,7 @@ pub struct Listener {
     /// Where its key pair comes from, unless Berth makes its own.
     pub cert_dir: PathBuf,
     /// The file with the authorities of those who may call, and what it held; all may when there is none.
-    pub client_ca: Option<(PathBuf, Vec<u8>)>,
+    pub client_ca: Option<ClientCa>,
 }
 
 /// Serves plain HTTP, when it is not switched off.
@@ -45,6 +60,29 @@ pub async fn plain(
         }
     });
     Ok(())
+}
+
+/// Serves metrics: in plain HTTP to all, or over TLS to the clients of these authorities alone.
+pub async fn scraped(
+    certificates: &mut Certificates<'_>,
+    metrics: &ServeMetrics,
+    address: Option<SocketAddr>,
+    client_ca: Option<ClientCa>,
+    router: Router,
+) -> anyhow::Result<()> {
+    let (Some(address), Some(client_ca)) = (address, client_ca) else {
+        return plain(certificates.manager, metrics, "metrics", address, router).await;
+    };
+    let listener = Listener {
+        options: serve::Options::new("metrics", address),
+        router,
+        on_failure: Box::new(serve::plain_failure),
+        gate: "metrics certificate",
+        cert_dir: certificates.options.webhook_cert_dir.clone(),
+        client_ca: Some(client_ca),
+    };
+    // To the very end, as in plain HTTP.
+    over_tls(certificates, metrics, listener, Stage::Watch).await
 }
 
 /// Where the key pairs of the servers come from: all from one authority of our own, or each from its directory.
@@ -123,6 +161,15 @@ pub async fn secured(
     metrics: &ServeMetrics,
     listener: Listener,
 ) -> anyhow::Result<()> {
+    over_tls(certificates, metrics, listener, Stage::Serve).await
+}
+
+async fn over_tls(
+    certificates: &mut Certificates<'_>,
+    metrics: &ServeMetrics,
+    listener: Listener,
+    stage: Stage,
+) -> anyhow::Result<()> {
     let Listener { options, router, on_failure, gate, cert_dir, client_ca } = listener;
     let name = options.name.clone();
     let server = Server::bind(options).await?.metrics(metrics.clone()).on_failure(on_failure);
@@ -131,12 +178,13 @@ pub async fn secured(
         Some((path, pem)) => {
             let clients = Clients::from_pem(&pem)?;
             let file = ClientFile::new(path, clients.clone(), pem);
-            certificates.manager.spawn(Stage::Watch, "authorities of clients", |stop| file.run(stop));
+            let task = format!("authorities of the clients of {name}");
+            certificates.manager.spawn(Stage::Watch, &task, |stop| file.run(stop));
             tls.require_clients(clients)
         }
         None => tls,
     };
-    certificates.manager.spawn(Stage::Serve, &format!("serve {name}"), |stop| async move {
+    certificates.manager.spawn(stage, &format!("serve {name}"), |stop| async move {
         if let Err(error) = server.run(router, Some(tls), stop).await {
             tracing::error!(server = name, error = %kit::class::chain(&error), "serving ended");
         }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use kit::manager::Manager;
-use kit::serve::{self, Clients};
+use kit::serve;
 use vip::config::{Config, MissingPool};
 use vip::hooks::{BODY_LIMIT, Handlers, Hook, Hooks, Names};
 
 use crate::Usage;
 use crate::cli::{RunOptions, WatchFilter, duration};
-use crate::serving::Listener;
+use crate::serving::{ClientCa, Listener, client_ca};
 
 /// Cluster API never waits longer for a hook, whatever the flag says.
 const LONGEST_WAIT: Duration = Duration::from_secs(25);
@@ -125,15 +125,8 @@ impl VipOptions {
         Names::new(&self.judge.runtime_extension_name, &self.path_prefix).map_err(refused)
     }
 
-    fn client_ca(&self) -> Result<Option<(PathBuf, Vec<u8>)>, Usage> {
-        let path = &self.runtime_extension_client_ca;
-        if path.is_empty() {
-            return Ok(None);
-        }
-        let refused = |problem: String| Usage(format!("--runtime-extension-client-ca: {path}: {problem}"));
-        let pem = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
-        let usable = Clients::from_pem(&pem);
-        usable.map(|_| Some((path.into(), pem))).map_err(|error| refused(kit::class::chain(&error)))
+    fn client_ca(&self) -> Result<Option<ClientCa>, Usage> {
+        client_ca("--runtime-extension-client-ca", &self.runtime_extension_client_ca)
     }
 
     fn config(&self, watch_filter: &WatchFilter) -> Config {

@@ -19,6 +19,7 @@ use kit::certs::{CertMetrics, Directory, Pair, Slot};
 use kit::clock::Clock;
 use kit::gates::Gates;
 use kit::serve::{Clients, FailureKind, Options, ServeMetrics, Server, Tls};
+use kit::telemetry::{Metrics, metrics_router};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -292,6 +293,29 @@ async fn a_server_without_a_pair_refuses_the_handshake_and_serves_once_it_has_on
     slot.store(Pair::from_pem(cert.as_bytes(), key.as_bytes()).unwrap());
     let mut connection = Connection::tls(server.address, &connector, true).await.unwrap();
     assert_eq!(connection.send("/", Bytes::new()).await.unwrap().1, "ok");
+    drop(connection);
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn passes_are_told_to_who_connects_on_loopback() {
+    // A listener for both families is told of 127.0.0.1 as of an address of IPv6.
+    for listen in ["127.0.0.1:0", "[::]:0"] {
+        let router = metrics_router(Metrics::new());
+        let server = Running::start(router, None, |options| options.address = listen.parse().unwrap()).await;
+        let address = SocketAddr::new("127.0.0.1".parse().unwrap(), server.address.port());
+        let mut connection = Connection::plain(address).await.unwrap();
+        let (status, text) = connection.send("/passes", Bytes::new()).await.unwrap();
+        assert_eq!(status, StatusCode::OK, "{listen}: {text}");
+        drop(connection);
+        server.ended().await;
+    }
+    let authority = Authority::new();
+    let tls = Tls::new(slot(&authority.issue("berth.test")));
+    let server = Running::start(metrics_router(Metrics::new()), Some(tls), |_| {}).await;
+    let mut connection = Connection::tls(server.address, &authority.client(b"h2", None), true).await.unwrap();
+    let (status, text) = connection.send("/passes", Bytes::new()).await.unwrap();
+    assert_eq!(status, StatusCode::OK, "over TLS: {text}");
     drop(connection);
     server.ended().await;
 }

@@ -38,6 +38,8 @@ pub struct Taken {
     pub report: Option<Report>,
     /// Its slowest objects and last failures, if it could be asked.
     pub lately: Option<Lately>,
+    /// How it is asked for these, where it tells them on its own loopback interface alone.
+    pub closed: Option<String>,
 }
 
 /// One look at all processes of a Berth.
@@ -180,6 +182,9 @@ pub struct Figures {
     pub slowest: Vec<Slow>,
     /// The last passes that failed, the last first.
     pub errors: Vec<Failed>,
+    /// How to see both, where they are told on the loopback interface of a process alone.
+    #[serde(skip)]
+    pub closed: Option<String>,
     /// Wall time in seconds since the epoch.
     #[serde(skip)]
     pub now: i64,
@@ -211,6 +216,11 @@ impl Figures {
         slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         let mut errors: Vec<Failed> = lately().flat_map(|lately| lately.errors.clone()).collect();
         errors.sort_by_key(|failed| std::cmp::Reverse(failed.at));
+        let processes = || instances.iter().zip(&after.taken);
+        let closed = || processes().filter_map(|(one, taken)| Some((one.decides, taken.closed.as_ref()?)));
+        // The others stand by, and have made few passes.
+        let way = closed().find(|(decides, _)| *decides == Some(true)).or_else(|| closed().next());
+        let closed = way.map(|(_, way)| way.clone());
         Self {
             seconds,
             instances,
@@ -220,6 +230,7 @@ impl Figures {
             waits: told.waits(),
             slowest,
             errors,
+            closed,
             now: after.now,
             unseen: after.unseen.clone(),
         }

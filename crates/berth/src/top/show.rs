@@ -33,6 +33,10 @@ pub fn draw(screen: Screen, figures: &Figures) -> String {
         let rows: Vec<[String; 6]> = shown.map(|object| slow(object, figures.now)).collect();
         parts.push(screen::table(screen, heading, &rows));
     }
+    if let Some(way) = &figures.closed {
+        let why = "last errors and slowest objects are told on the loopback interface alone";
+        parts.push(screen::text(screen, &format!("{why}: {way}")));
+    }
     if !figures.calls.is_empty() {
         let heading = ["CALLS TO", "PER S", "ERRORS/S", "ERRORS", "THROTTLED/S", "THROTTLED", "P95"];
         let rows: Vec<[String; 7]> = figures.calls.iter().map(calls).collect();

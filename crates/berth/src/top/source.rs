@@ -70,11 +70,14 @@ impl Source {
                     Some(health) => read(get(http, health).await, health, "how it is", &mut unseen),
                     None => None,
                 };
-                let lately = match passes {
-                    Some(passes) => lately(get(http, passes).await, passes, &mut unseen),
-                    None => None,
+                let (lately, closed) = match passes {
+                    Some(passes) => {
+                        let way = || forwarded("berth-system", "deployment/berth", 8080);
+                        lately(get(http, passes).await, passes, way, &mut unseen)
+                    }
+                    None => (None, None),
                 };
-                taken.push(Taken { name: name(url).to_owned(), metrics, report, lately });
+                taken.push(Taken { name: name(url).to_owned(), metrics, report, lately, closed });
             }
             Self::Pods { client, namespace } => {
                 let found = pods::list(client, namespace).await;
@@ -96,8 +99,10 @@ impl Source {
                             let what = format!("readiness of {}", pod.name);
                             let report = read(ask(pod.health, READY).await, &what, "how it is", &mut unseen);
                             let what = format!("passes of {}", pod.name);
-                            let lately = lately(ask(pod.metrics, PASSES).await, &what, &mut unseen);
-                            taken.push(Taken { name: pod.name.clone(), metrics, report, lately });
+                            let way = || forwarded(namespace, &format!("pod/{}", pod.name), pod.metrics);
+                            let answer = ask(pod.metrics, PASSES).await;
+                            let (lately, closed) = lately(answer, &what, way, &mut unseen);
+                            taken.push(Taken { name: pod.name.clone(), metrics, report, lately, closed });
                         }
                         Err(why) => unseen.push(format!("{}: {why}", pod.name)),
                     }
@@ -159,12 +164,25 @@ fn read<T: DeserializeOwned>(
     read.map_err(|why| unseen.push(format!("{what}: {why}"))).ok()
 }
 
-/// Its slowest objects and last failures; one from before there were any to ask for is no less seen.
-fn lately(answer: Result<(u16, String), String>, what: &str, unseen: &mut Vec<String>) -> Option<Lately> {
+/// Its slowest objects and last failures, or the way to them where it tells them on its own loopback interface alone; one
+/// from before there were any to ask for is no less seen.
+fn lately(
+    answer: Result<(u16, String), String>,
+    what: &str,
+    way: impl FnOnce() -> String,
+    unseen: &mut Vec<String>,
+) -> (Option<Lately>, Option<String>) {
     match answer {
-        Ok((404, _)) => None,
-        answer => read(answer, what, "its passes", unseen),
+        Ok((404, _)) => (None, None),
+        // Its own answer: a refusal of the API server is no answer of the pod.
+        Ok((403, _)) => (None, Some(way())),
+        answer => (read(answer, what, "its passes", unseen), None),
     }
+}
+
+/// The commands by which a process is asked on its own loopback interface.
+fn forwarded(namespace: &str, what: &str, port: u16) -> String {
+    format!("kubectl --namespace {namespace} port-forward {what} {port}, then berth top --url http://127.0.0.1:{port}")
 }
 
 #[cfg(test)]
@@ -196,7 +214,11 @@ mod tests {
         };
         assert!(report(503, blocked).is_some_and(|report| !report.ready));
         assert!(report(404, "no").is_none() && unseen.len() == 1);
-        assert!(lately(Ok((404, "no".to_owned())), "x", &mut unseen).is_none() && unseen.len() == 1, "an older one");
-        assert!(lately(Ok((500, "no".to_owned())), "x", &mut unseen).is_none() && unseen.len() == 2);
+        let mut passes = |answer| (lately(answer, "x", || "way".to_owned(), &mut unseen), unseen.len());
+        let way = Some("way".to_owned());
+        assert_eq!(passes(Ok((404, "no".to_owned()))), ((None, None), 1), "an older one");
+        assert_eq!(passes(Ok((403, "elsewhere".to_owned()))), ((None, way), 1), "told on loopback alone");
+        assert_eq!(passes(Ok((500, "no".to_owned()))), ((None, None), 2));
+        assert_eq!(passes(Err("pods is forbidden".to_owned())), ((None, None), 3), "the API server refuses");
     }
 }

@@ -115,12 +115,14 @@ fn look(at: u64, passes: u32, failed: u32) -> Look {
                 metrics: Samples::parse(&metrics(passes, failed, f64::from(passes) / 1000.0)),
                 report: Some(leading),
                 lately: Some(lately()),
+                closed: None,
             },
             Taken {
                 name: "berth-7d9c-b".to_owned(),
                 metrics: Samples::parse(idle),
                 report: Some(standing),
                 lately: Some(Lately::default()),
+                closed: None,
             },
         ],
         unseen: vec!["berth-7d9c-c: pods \"berth-7d9c-c\" is forbidden".to_owned()],
@@ -186,6 +188,28 @@ fn the_screen_of_a_berth_that_says_little() {
 }
 
 #[test]
+fn who_is_refused_the_passes_is_told_how_to_see_them_and_programs_read_the_same_document() {
+    let mut after = look(2, 1_200, 12);
+    for taken in &mut after.taken {
+        (taken.lately, taken.closed) = (None, Some(format!("ask {}", taken.name)));
+    }
+    let (figures, open) = (Figures::of(&look(0, 1_000, 10), &after), busy());
+    let shown = show::draw(Screen { width: None, colour: false }, &figures);
+    // It stands where the others would, and names the one that decides.
+    let told = "last errors and slowest objects are told on the loopback interface alone: ask berth-7d9c-a\n";
+    let (before, rest) = shown.split_once(told).unwrap();
+    assert!(before.contains("ROOM") && rest.contains("CALLS TO") && !rest.contains("loopback"), "{shown}");
+    assert!(!shown.contains("SLOWEST") && !shown.contains("LAST ERRORS"), "{shown}");
+    let parts = |figures: &Figures| match serde_json::to_value(figures).unwrap() {
+        serde_json::Value::Object(parts) => parts,
+        other => panic!("{other}"),
+    };
+    let (seen, all) = (parts(&figures), parts(&open));
+    assert!(seen.keys().eq(all.keys()), "{seen:?}");
+    assert_eq!((&seen["slowest"], &seen["errors"]), (&serde_json::json!([]), &serde_json::json!([])));
+}
+
+#[test]
 fn the_first_screen_is_there_again_even_after_a_panic() {
     let mut written = Vec::new();
     let drawing = std::panic::AssertUnwindSafe(|| -> std::io::Result<()> {
@@ -210,8 +234,9 @@ fn nothing_is_left_on_the_terminal_of_who_left_before_the_first_look() {
 pub async fn serving<T>(router: axum::Router, work: impl AsyncFnOnce(String) -> T) -> T {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
+    let app = router.into_make_service_with_connect_info::<std::net::SocketAddr>();
     tokio::select! {
-        end = axum::serve(listener, router).into_future() => panic!("{end:?}"),
+        end = axum::serve(listener, app).into_future() => panic!("{end:?}"),
         result = work(url) => result,
     }
 }
@@ -247,6 +272,35 @@ async fn a_process_is_asked_by_its_address() {
         let wrong = options(&["--url", &format!("{url}/elsewhere")]);
         let error = Source::open(&wrong, &clock).await.unwrap().look(&clock, clock.instant()).await.unwrap_err();
         assert!(error.to_string().contains("it answers 404"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn through_the_api_server_everything_is_seen_but_what_is_told_on_loopback_alone() {
+    let pods = serde_json::json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": [
+        {"metadata": {"name": "berth-a"}, "spec": {"containers": [
+            {"name": "berth", "ports": [{"name": "metrics", "containerPort": 18080}]}]}}]});
+    let pods = pods.to_string();
+    let root = "/api/v1/namespaces/harbour/pods";
+    let refused = || async { (http::StatusCode::FORBIDDEN, "on the loopback interface alone\n") };
+    let router = axum::Router::new()
+        .route(root, axum::routing::get(move || async move { pods }))
+        .route(&format!("{root}/berth-a:18080/proxy/metrics"), axum::routing::get(|| async { "x 1\n" }))
+        .route(&format!("{root}/berth-a:18080/proxy/passes"), axum::routing::get(refused))
+        .route(&format!("{root}/berth-a:9440/proxy/readyz"), axum::routing::get(|| async { "{\"ready\":true}" }));
+    serving(router, async |url: String| {
+        let mut config = kube::Config::new(url.parse().unwrap());
+        config.default_retry = false;
+        let client = kube::Client::try_from(config).unwrap();
+        let (source, clock) = (Source::Pods { client, namespace: "harbour".to_owned() }, Clock::system());
+        let look = source.look(&clock, clock.instant()).await.unwrap();
+        assert_eq!((look.taken.len(), look.unseen.len()), (1, 0), "{look:?}");
+        let figures = Figures::of(&look, &look);
+        assert_eq!(figures.instances[0].ready, Some(true));
+        let way = "kubectl --namespace harbour port-forward pod/berth-a 18080, \
+                   then berth top --url http://127.0.0.1:18080";
+        assert_eq!(figures.closed.as_deref(), Some(way));
     })
     .await;
 }

@@ -60,10 +60,16 @@ fn foreign() -> Vec<Value> {
         "privateKey": {"type": "object", "properties": {
             "algorithm": {"type": "string", "enum": ["RSA", "ECDSA", "Ed25519"]}, "size": {"type": "integer"},
             "rotationPolicy": {"type": "string", "enum": ["Never", "Always"]}}}}});
+    let key = json!({"type": "object", "required": ["key"], "properties": {
+        "key": string, "name": string, "optional": {"type": "boolean"}}});
     let monitor = json!({"type": "object", "required": ["endpoints", "selector"], "properties": {
         "selector": {"type": "object", "properties": {"matchLabels": map}},
         "endpoints": {"type": "array", "items": {"type": "object", "properties": {
-            "port": string, "path": string, "honorLabels": {"type": "boolean"}, "interval": duration}}}}});
+            "port": string, "path": string, "honorLabels": {"type": "boolean"}, "interval": duration,
+            "scheme": {"type": "string", "enum": ["http", "https"]},
+            "tlsConfig": {"type": "object", "properties": {
+                "serverName": string, "ca": {"type": "object", "properties": {"secret": key, "configMap": key}},
+                "cert": {"type": "object", "properties": {"secret": key, "configMap": key}}, "keySecret": key}}}}}}});
     let rule = json!({"type": "object", "required": ["expr"], "properties": {
         "alert": string, "record": string, "expr": {"x-kubernetes-int-or-string": true}, "for": duration,
         "labels": map, "annotations": map}});

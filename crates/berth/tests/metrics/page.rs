@@ -1,6 +1,7 @@
 //! The page that lists all metrics, and the pages that speak of some.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::json;
 use sim::plane::{self, Process};
@@ -20,12 +21,11 @@ fn the_page_tells_of_every_metric_with_its_kind_and_labels() {
     }
 }
 
-#[tokio::test]
-async fn what_the_binary_exports_before_it_reaches_a_server_is_what_the_page_tells() {
-    let dir = tempfile::tempdir().unwrap();
+/// Starts the binary where no server answers, and tells where it serves metrics and health.
+pub fn alone(dir: &Path, args: &[&str]) -> (Process, u16, u16) {
     let port = || plane::free_port().unwrap();
     let (metrics, health, nobody) = (port(), port(), port());
-    let config = dir.path().join("kubeconfig");
+    let config = dir.join("kubeconfig");
     let server = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "x",
         "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
@@ -36,8 +36,14 @@ async fn what_the_binary_exports_before_it_reaches_a_server_is_what_the_page_tel
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args(["run", "--webhook-port", "0", "--enable-runtime-extension=false", "--enable-reconciler"]);
     command.args(["--metrics-bind-address", &format!("127.0.0.1:{metrics}")]);
-    command.args(["--health-addr", &format!("127.0.0.1:{health}"), "--kubeconfig"]).arg(&config);
-    let mut berth = Process::start("berth", command, &dir.path().join("berth.log"), None).unwrap();
+    command.args(["--health-addr", &format!("127.0.0.1:{health}"), "--kubeconfig"]).arg(&config).args(args);
+    (Process::start("berth", command, &dir.join("berth.log"), None).unwrap(), metrics, health)
+}
+
+#[tokio::test]
+async fn what_the_binary_exports_before_it_reaches_a_server_is_what_the_page_tells() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut berth, metrics, _) = alone(dir.path(), &[]);
     plane::wait_http(&mut berth, metrics, "/metrics", std::time::Duration::from_secs(60)).await.unwrap();
     let (_, scraped) = plane::http_get(metrics, "/metrics").await.unwrap();
 

@@ -19,6 +19,8 @@ fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
         (&["run", "--leader-elect=maybe"], &["--leader-elect", "maybe"]),
         (&["run", "--leader-elect-resource-namespace", "No/Name"], &["--leader-elect-resource-namespace", "No/Name"]),
         (&["run", "--metrics-bind-address", "8080"], &["--metrics-bind-address", "8080", "no port"]),
+        (&["run", "--metrics-client-ca", "no/such/file"], &["--metrics-client-ca", "no/such/file"]),
+        (&["run", "--metrics-client-ca", "/proc/version"], &["--metrics-client-ca", "/proc/version", "no certificate"]),
         (&["run", "--health-addr", "localhost:99999"], &["--health-addr", "99999"]),
         (&["run", "--webhook-port", "70000"], &["--webhook-port", "70000"]),
         (&["run", "--webhook-bind-host", "here"], &["--webhook-bind-host", "here"]),

@@ -4,6 +4,7 @@
 //! guards every request the same way: the body is read as bytes up to a limit, the whole request has a deadline, the
 //! number of requests, connections and buffered bytes is bounded, and a panic in a handler becomes an answer. What the
 //! answer to a failure looks like is the caller's business ([`Failure`]): a hook and a webhook have their own shapes.
+//! A handler finds the address of the connection's other end as `ConnectInfo<SocketAddr>`.
 
 mod accept;
 mod clients;
@@ -259,7 +260,7 @@ impl Server {
         let handle: Handle<SocketAddr> = Handle::new();
         let guard = Arc::new(guard::Guard::new(options.clone(), answer, metrics));
         let app = Router::new().fallback(move |request| guard.clone().handle(router.clone(), request));
-        let app = app.into_make_service();
+        let app = app.into_make_service_with_connect_info::<SocketAddr>();
 
         let mut server = axum_server::Server::from_listener(listener).handle(handle.clone());
         let builder = server.http_builder();
