@@ -207,11 +207,9 @@ async fn hosts_that_no_policy_closes_wake_those_who_may_have_them() {
     let claims = ClaimRules { without_policy: true, ..ClaimRules::default() };
     let _process = running(&server, Config { metal: true, claims, ..config() }, Model::default());
     assert!(server.wait_until(LIMIT, |s| !events(s, "claimed").is_empty()).await);
-    let begin = tokio::time::Instant::now();
     server.put(host(OWNER, "h1", 32)).unwrap();
-    assert!(server.wait_until(LIMIT, has(DEPLOYMENTS, NS, "claimed", "cpu", "32")).await);
-    let took = begin.elapsed();
-    assert!(took < Duration::from_secs(5), "woken by the host, and not by the look at all groups: {took:?}");
+    let woken = server.wait_until(Duration::from_secs(5), has(DEPLOYMENTS, NS, "claimed", "cpu", "32")).await;
+    assert!(woken, "by the host, and not by the look at all groups");
 }
 
 fn pool(name: &str, kind: &str) -> Value {
