@@ -62,7 +62,8 @@ pub enum Command {
     Vips(VipsOptions),
     /// List hosts: their state, who uses them, and how many are free; with --aws the dedicated hosts on EC2.
     Hosts(HostsListOptions),
-    /// List dedicated hosts that are paid for and belong to no machine, with what proves it, and release them if asked to.
+    /// List dedicated hosts that are paid for and belong to no machine, with what proves it, and release them if asked to; with
+    /// --cloudstack virtual machines whose claim is gone.
     Leaks(LeaksOptions),
     /// List claims on hosts: what each has, or why it has none.
     Claims(ListOptions),

@@ -1,5 +1,5 @@
 //! `berth hosts --aws` and `berth leaks`: the dedicated hosts that are paid for, whose they are, and what proves that one
-//! is nobody's.
+//! is nobody's. `berth leaks --cloudstack` tells the same of virtual machines.
 //!
 //! Objects are read with the rights of whoever asks and AWS with their credentials; whose a host is, is judged with the
 //! room's own code. Nothing is released without being asked for, shown, confirmed and looked at once more.
@@ -7,6 +7,7 @@
 mod books;
 mod price;
 mod release;
+mod vms;
 
 use std::collections::BTreeSet;
 
@@ -31,6 +32,7 @@ use crate::screen::{self, Screen, age, cell, tally};
 
 pub use books::{Books, Row, Whose};
 use price::{Price, priced, together};
+use vms::CloudStackOptions;
 
 /// Where AWS is asked, with the credentials of whoever asks.
 #[derive(Args, Clone, Debug)]
@@ -50,6 +52,8 @@ pub struct LeaksOptions {
     pub cluster: ClusterOptions,
     #[command(flatten)]
     pub aws: AwsOptions,
+    #[command(flatten)]
+    pub cloudstack: CloudStackOptions,
     /// What an hour of a host of a type costs, in dollars, as TYPE=USD; repeatable. Without it only hours are told
     #[arg(long, value_name = "TYPE=USD")]
     pub price: Vec<Price>,
@@ -186,8 +190,11 @@ pub async fn list(
     })
 }
 
-/// Lists hosts that belong to no machine and no claim, and releases them if that is asked for.
+/// Lists hosts that belong to no machine and no claim, and releases them if that is asked for; or virtual machines.
 pub async fn leaks(options: LeaksOptions) -> anyhow::Result<()> {
+    if options.cloudstack.cloudstack {
+        return Box::pin(vms::leaks(&options)).await;
+    }
     let clock = Clock::system();
     let client = connect(&options.cluster).await?;
     let seen = look(&client, &options.aws, &clock).await?;

@@ -12,6 +12,7 @@ use ::cloudstack::profile::{Profile, ProfileError, URL, policy};
 use ::clusters::secrets::of_secret;
 use ::clusters::vm::{KIND, args};
 use api::key::ObjectKey;
+use api::own::HostClaimSpec;
 use api::raw::{CloudStackDatacenterConfig, HostClaim};
 use claims::facts::ClaimFacts;
 use k8s_openapi::api::core::v1::Secret;
@@ -33,20 +34,25 @@ const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 /// The way to CloudStack as the operator's flags have it, also to these addresses, and for somebody who waits.
 pub fn reach(operator: &Operator, allowed: &[Allowed]) -> Reach {
+    reach_within(operator, allowed, PATIENCE)
+}
+
+/// The same with so much patience for a call.
+pub fn reach_within(operator: &Operator, allowed: &[Allowed], patience: Duration) -> Reach {
     let own = &operator.flags.clusters;
     let all: Vec<Allowed> = own.cloudstack_endpoint_allow.iter().chain(allowed).cloned().collect();
-    Reach::new(soon(acs_options(own)), &all, Clock::system(), Meter::default())
+    Reach::new(soon(acs_options(own), patience), &all, Clock::system(), Meter::default())
 }
 
 /// The same with as much patience as somebody who waits has.
-fn soon(mut options: Options) -> Options {
-    options.timing.call = options.timing.call.min(PATIENCE);
-    options.timing.request = options.timing.request.min(PATIENCE);
+fn soon(mut options: Options, patience: Duration) -> Options {
+    options.timing.call = options.timing.call.min(patience);
+    options.timing.request = options.timing.request.min(patience);
     options
 }
 
 /// What became of reading a Secret.
-enum Read {
+pub enum Read {
     /// It can be used.
     Whole(Box<Profile>),
     /// It cannot be used as it is.
@@ -64,21 +70,33 @@ async fn read(
     datacenters: &[CloudStackDatacenterConfig],
     policy: &Policy,
 ) -> Result<BTreeMap<ObjectKey, Read>, Check> {
+    let claims = list::<HostClaim>(client, SECRETS).await?.unwrap_or_default();
+    let claims: Vec<(ObjectKey, HostClaimSpec)> =
+        claims.into_iter().map(|claim| (ObjectKey::of(&claim), ClaimFacts::of(claim).spec)).collect();
+    let named = named(operator, datacenters, claims.iter().map(|(key, spec)| (key, spec)));
+    Ok(fetch(client, named, policy).await)
+}
+
+/// The Secrets that these datacenters, and those of these claims that are on virtual machines, name.
+pub fn named<'a>(
+    operator: &Operator,
+    datacenters: &[CloudStackDatacenterConfig],
+    claims: impl IntoIterator<Item = (&'a ObjectKey, &'a HostClaimSpec)>,
+) -> BTreeSet<ObjectKey> {
     let home = operator.flags.clusters.system_namespace.as_str();
     let zones = datacenters.iter().flat_map(clusters::zones);
-    let mut named: BTreeSet<ObjectKey> =
-        zones.map(|zone| ObjectKey::namespaced(home, zone.credentials_ref.as_str())).collect();
-    for claim in list::<HostClaim>(client, SECRETS).await?.unwrap_or_default() {
-        let key = ObjectKey::of(&claim);
-        let spec = ClaimFacts::of(claim).spec;
-        if spec.kind == KIND
-            && let Ok(name) = args::identity(&spec)
-        {
-            named.insert(ObjectKey::namespaced(key.namespace().unwrap_or_default(), name));
-        }
-    }
+    let of_zones = zones.map(|zone| ObjectKey::namespaced(home, zone.credentials_ref.as_str()));
+    let of_claims = claims.into_iter().filter(|(_, spec)| spec.kind == KIND).filter_map(|(key, spec)| {
+        let name = args::identity(spec).ok()?;
+        Some(ObjectKey::namespaced(key.namespace().unwrap_or_default(), name))
+    });
+    of_zones.chain(of_claims).filter(|key| !key.name().is_empty()).collect()
+}
+
+/// What becomes of reading each of these Secrets.
+pub async fn fetch(client: &Client, named: BTreeSet<ObjectKey>, policy: &Policy) -> BTreeMap<ObjectKey, Read> {
     let mut all = BTreeMap::new();
-    for key in named.into_iter().filter(|key| !key.name().is_empty()) {
+    for key in named {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), key.namespace().unwrap_or_default());
         let read = match secrets.get_opt(key.name()).await {
             Ok(Some(secret)) => match of_secret(key.name(), secret, policy) {
@@ -91,7 +109,7 @@ async fn read(
         };
         all.insert(key, read);
     }
-    Ok(all)
+    all
 }
 
 /// Whether every Secret is whole, also of claims where nobody makes clusters. CloudStack is not asked.
@@ -307,7 +325,7 @@ mod tests {
                 #[command(flatten)]
                 own: crate::clusters::ClustersOptions,
             }
-            let timing = soon(acs_options(&Flags::parse_from(flags).own)).timing;
+            let timing = soon(acs_options(&Flags::parse_from(flags).own), PATIENCE).timing;
             assert_eq!((timing.request.as_secs(), timing.call.as_secs()), (request, 5));
         }
     }

@@ -55,6 +55,8 @@ fn a_mistake_on_the_command_line_is_named_and_nothing_is_done() {
         (&["iam"], &["--role"]),
         (&["iam", "--role", "nodes"], &["--role", "nodes"]),
         (&["leaks", "--yes"], &["--release"]),
+        (&["leaks", "--cloudstack", "--release"], &["--cloudstack", "--release"]),
+        (&["leaks", "--cloudstack", "--identity", "cloudstack"], &["--identity", "team-a/cloudstack"]),
         (&["top", "--interval", "1ms"], &["--interval", "200ms"]),
         (&["top", "--url", "here"], &["--url", "here", "http://127.0.0.1:8080"]),
         (&["top", "--health-url", "http://127.0.0.1:9440"], &["--url"]),

@@ -180,13 +180,25 @@ pub(crate) fn virtual_machine(item: Item<'_>) -> Result<VirtualMachine, Unread> 
         display_name: item.owned("displayname"),
         state: MachineState::from(item.text("state").unwrap_or("Unknown")),
         zone: item.id("zoneid"),
+        zone_name: item.owned("zonename"),
         account: item.owned("account"),
+        domain: item.text("domainpath").map(whole_path).or_else(|| item.owned("domain")),
+        created: item.text("created").and_then(|at| at.parse().ok()),
         template: item.id("templateid"),
         offering: item.id("serviceofferingid"),
         nics: item.each("nic").map(nic).collect(),
         affinity_groups: item.each("affinitygroup").filter_map(|group| group.id("id")).collect(),
         tags: item.each("tags").filter_map(tag).collect::<Tags>(),
     })
+}
+
+/// The path of a domain from its root. Lists write it in one of three ways: `ROOT/a`, `/a/` and, of the root, `/`.
+fn whole_path(path: &str) -> String {
+    match path.trim_matches('/') {
+        "" => "ROOT".to_owned(),
+        whole if whole == "ROOT" || whole.starts_with("ROOT/") => whole.to_owned(),
+        below => format!("ROOT/{below}"),
+    }
 }
 
 pub(crate) fn started(item: Item<'_>) -> Result<Started, Unread> {
@@ -248,6 +260,26 @@ mod tests {
         assert_eq!(odd.state, MachineState::Other("Levitating".into()));
         assert_eq!(read(json!({"name": "vm1"}), virtual_machine).unwrap_err(), "an entry has no id");
         assert_eq!(read(json!({"id": "a&b", "name": "x"}), zone).unwrap_err(), "the id of an entry is none");
+    }
+
+    #[test]
+    fn where_a_machine_is_and_since_when_is_read_as_far_as_the_server_says_it() {
+        let whole = |more: Value| {
+            let mut value = json!({"id": "a-1", "name": "vm1", "zonename": "zone-1", "domain": "team"});
+            value.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            read(value, virtual_machine).unwrap()
+        };
+        let machine = whole(json!({"domainpath": "/tenant/team/", "created": "2026-01-02T03:04:05+0000"}));
+        assert_eq!(
+            (machine.zone_name.as_deref(), machine.domain.as_deref()),
+            (Some("zone-1"), Some("ROOT/tenant/team"))
+        );
+        assert_eq!(machine.created, Some("2026-01-02T03:04:05Z".parse().unwrap()));
+        for (path, told) in [("/", "ROOT"), ("ROOT", "ROOT"), ("ROOT/a", "ROOT/a"), ("/ROOTED/", "ROOT/ROOTED")] {
+            assert_eq!(whole(json!({"domainpath": path})).domain.as_deref(), Some(told), "{path}");
+        }
+        let silent = whole(json!({"created": "long ago"}));
+        assert_eq!((silent.domain.as_deref(), silent.created), (Some("team"), None));
     }
 
     #[test]

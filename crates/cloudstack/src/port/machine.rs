@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kit::open;
 use kit::secret::Secret;
 
@@ -90,8 +91,14 @@ pub struct VirtualMachine {
     pub state: MachineState,
     /// Its zone.
     pub zone: Option<ZoneId>,
+    /// The name of its zone.
+    pub zone_name: Option<String>,
     /// Its account.
     pub account: Option<String>,
+    /// The path of the account's domain, `ROOT/a/b`; where the server does not say it, the last part of it.
+    pub domain: Option<String>,
+    /// When it was asked for.
+    pub created: Option<Timestamp>,
     /// What it was made of.
     pub template: Option<TemplateId>,
     /// Its compute offering.

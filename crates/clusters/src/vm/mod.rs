@@ -90,6 +90,16 @@ pub fn machine_name(uid: &str) -> String {
     format!("hc-{}", uid.trim_matches('-').to_ascii_lowercase())
 }
 
+/// The uid of the claim that a machine of this name was made for, where the name is one that [`machine_name`] gives to a uid
+/// of the API server. Other names begin with the same letters.
+#[must_use]
+pub fn claim_of_name(name: &str) -> Option<&str> {
+    let uid = name.strip_prefix("hc-")?;
+    let hex = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let lengths: Vec<usize> = uid.split('-').map(str::len).collect();
+    (lengths == [8, 4, 4, 4, 12] && uid.split('-').all(hex)).then_some(uid)
+}
+
 /// Adds the controller of the kind to a manager; its heartbeat is [`claim_kind::heartbeat::mount`]'s.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use super::decide::{FENCE, Step, decide};
 use super::guard::guard;
 use super::observe::{Act, Setback, Sight, Snapshot};
 use super::words::Obstacle;
-use super::{KIND, TAG, args, machine_name, status};
+use super::{KIND, TAG, args, claim_of_name, machine_name, status};
 
 const UID: &str = "0b6f7a6e-3f2e-4a51-9d43-7c1f7f0e8a11";
 
@@ -39,7 +39,10 @@ fn machine(id: &str, state: MachineState) -> VirtualMachine {
         display_name: None,
         state,
         zone: None,
+        zone_name: None,
         account: None,
+        domain: None,
+        created: None,
         template: None,
         offering: None,
         nics: Vec::new(),
@@ -80,6 +83,18 @@ fn the_name_of_a_machine_follows_from_the_uid_and_fits_a_host_name() {
     for odd in ["", "----", "A/B c", &"x".repeat(200)] {
         let name = machine_name(odd);
         assert!(name.len() <= 63 && !name.contains(['/', ' ']), "{name}");
+    }
+}
+
+#[test]
+fn the_name_of_a_machine_tells_its_claim_and_other_names_tell_none() {
+    assert_eq!(claim_of_name(&machine_name(UID)), Some(UID));
+    let odd = UID.replace('a', "g");
+    let upper = UID.to_uppercase();
+    for other in
+        ["", "hc-", "hc-1", "hc-backup-0", UID, &format!("hc-{UID}-1"), &format!("hc-{odd}"), &format!("hc-{upper}")]
+    {
+        assert_eq!(claim_of_name(other), None, "{other}");
     }
 }
 
