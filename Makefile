@@ -10,13 +10,16 @@ WITH ?= capi,ipam,hosts,ec2,cloudstack
 ONLY ?= idle vip claims machines capacity hosts clusters
 OBJECTS ?= 10000 100000
 ARGS ?=
+# How many seeds `make soak` plays of every scenario and history, and for how many seconds its storm lasts.
+SEEDS ?= 1000
+STORM ?= 600
 STEP := hack/step
 # The binary as the image has it: static. Naming the target keeps the flags away from build scripts and macros, which cannot be.
 HOST = $(shell rustc --print host-tuple)
 RELEASE = $(TARGET)/$(HOST)/release
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sandbox test lint plane capi peers release bench crds chart rules book ui foreign clean bins checks
+.PHONY: help demo sandbox test soak lint plane capi peers release bench crds chart rules book ui foreign clean bins checks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +68,19 @@ checks:
 	@$(STEP) "alerts" hack/passed alerts hack/rules chart/files chart/tests chart/dashboards plane/promtool -- hack/rules check
 	@why=$$(hack/book missing); if [ -n "$$why" ]; then $(STEP) --skip "book" "$$why"; \
 	else $(STEP) "book" hack/passed book hack/book book -- hack/book build; fi
+
+# What `make test` does with a few seeds, some old caches and half a minute. BERTH_SEED is the first seed where it is set. The
+# whole workspace is selected, so that what `make test` built is used; one step that fails does not keep the next from running.
+SWEEPS = cargo test --locked --workspace --no-fail-fast --test world --test contract --test data --test unserved --test sweep
+soak: plane ## play many random schedules and histories, every old cache, and a long storm of faults, hours: make soak [SEEDS=1000] [STORM=600]
+	@hack/need cargo go
+	@$(STEP) --begin
+	@code=0; \
+	$(STEP) "random schedules and histories" env BERTH_SEEDS=$(SEEDS) $(SWEEPS) -- random_schedules in_every_history || code=1; \
+	$(STEP) "every old cache" env BERTH_STALE=all $(SWEEPS) -- older_cache old_news old_caches || code=1; \
+	$(STEP) "storm" env BERTH_REQUIRE_SERVER=1 BERTH_STORM_SECONDS=$(STORM) \
+	  cargo test --locked --workspace --test server -- a_storm_of_faults_and_kills || code=1; \
+	$(STEP) --table; exit $$code
 
 plane: ## build the local control plane (minutes the first time)
 	@hack/plane plane

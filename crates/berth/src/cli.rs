@@ -115,7 +115,7 @@ pub enum Command {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterOptions {
-    /// Kubeconfig file; without it the pod's service account, then KUBECONFIG, then the default file
+    /// Kubeconfig file; without it KUBECONFIG, then the default file, then the pod's service account
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig

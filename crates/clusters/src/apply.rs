@@ -66,6 +66,11 @@ impl<C: Clouds> Keeper<C> {
             }
             Step::Dissolve { target } => {
                 self.generator.delete(&target, None).await?;
+                tracing::info!(
+                    object = %target, uid = %target.uid, cluster = %s.key, cluster_uid = %s.target.uid,
+                    reason = "the cluster is deleted", proof = ?s.leftovers.as_ref().and_then(|left| left.proof),
+                    "deleted with everything in it"
+                );
                 Ok(Flow::Next)
             }
             Step::Release => self.release(s).await,
@@ -256,7 +261,10 @@ impl<C: Clouds> Keeper<C> {
             match self.generator.delete(target, None).await {
                 Ok(()) => {
                     self.memories.deleted(&s.key, &target.uid);
-                    tracing::info!(object = %target, cluster = %s.key, "deleted");
+                    tracing::info!(
+                        object = %target, uid = %target.uid, cluster = %s.key, cluster_uid = %s.target.uid,
+                        reason = reason.map(|reason| reason.as_str()).unwrap_or_default(), "deleted"
+                    );
                     if let Some(reason) = reason.filter(|_| target.kind.kind == "MachineDeployment") {
                         let message = format!("MachineDeployment {} was deleted", target.key.name());
                         self.events.say(&s.target, false, reason.as_str(), &message).await;

@@ -1,6 +1,7 @@
 //! Carries out steps. A refusal of EC2 is an outcome, not an error: it is remembered with the time to try again, and the
 //! conditions tell of it.
 
+mod audit;
 mod release;
 
 use std::time::Duration;
@@ -259,6 +260,9 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             self.memories.went_well(&s.key, Doing::Launch);
             return;
         }
+        if allocation.phase == Phase::Abandoned {
+            audit::abandoned(s, allocation);
+        }
         if hosts.is_empty() {
             return;
         }
@@ -379,6 +383,9 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
 
     async fn terminate(&self, s: &Snapshot, instances: &[InstanceId]) -> Result<Flow, Error> {
         let shelf = self.shelf(s).await?;
+        // EC2 shows an instance as alive for a while after it took the order, which is given again.
+        let known = self.memories.of(&s.key).ended;
+        instances.iter().filter(|instance| !known.contains_key(*instance)).for_each(|one| audit::ends(s, one));
         // Without an answer the next look tells.
         let Some(answer) = shelf.terminate(instances).await else { return Ok(Flow::Next) };
         match answer {

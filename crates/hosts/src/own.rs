@@ -15,6 +15,9 @@ use crate::journal::{Allocation, AllocationId, Journal, Scope};
 use crate::names::cluster_tag;
 use crate::snapshot::{Snapshot, is_alive};
 
+/// The proof of an instance that the machine's spec names.
+const BY_SPEC: &str = "machine name, cluster tag and spec.instanceID";
+
 /// Whether a resource was left to its owner.
 #[must_use]
 pub fn is_retained(tags: &Tags) -> bool {
@@ -125,12 +128,18 @@ impl Snapshot {
         self.sight().is_some_and(|sight| sight.instances.iter().any(|i| i.host.as_ref() == Some(&host.id)))
     }
 
-    /// Whether an instance is provably this machine's: it carries the machine's name, and besides what only a launch for
-    /// this machine can have given it, or the cluster's mark where another controller launched it.
+    /// Whether an instance is provably this machine's.
     #[must_use]
     pub fn is_own(&self, instance: &Instance) -> bool {
+        self.proof_of(instance).is_some()
+    }
+
+    /// What proves that an instance is this machine's: it carries the machine's name, and besides what only a launch for
+    /// this machine can have given it, or the cluster's mark where another controller launched it.
+    #[must_use]
+    pub fn proof_of(&self, instance: &Instance) -> Option<&'static str> {
         if !self.is_named_in(&instance.tags) {
-            return false;
+            return None;
         }
         let journal = self.journal();
         let named = self.machine.instance();
@@ -138,14 +147,18 @@ impl Snapshot {
         let id = journal.launch.as_ref().map(|l| &l.id).or(journal.allocation.as_ref().map(|a| &a.id));
         let launched =
             journal.launch.as_ref().is_some_and(|l| instance.client_token.as_deref() == Some(l.token.as_str()));
+        let by_token = launched.then_some("machine name and client token");
         match (instance.tags.get(ALLOCATION_ID_TAG), id) {
-            (Some(tag), Some(id)) => tag == id.as_str() || launched,
+            (Some(tag), Some(id)) if tag == id.as_str() => Some("machine name and allocation id"),
+            (Some(_), Some(_)) => by_token,
             // The journal was lost; the spec is what is left of it.
-            (Some(_), None) => is_named && self.is_of_cluster(&instance.tags),
+            (Some(_), None) => (is_named && self.is_of_cluster(&instance.tags)).then_some(BY_SPEC),
             // Names come back, so a name alone is enough only for what another controller is known to have begun.
             (None, _) => {
                 let begun = named.is_none() && is_alive(&instance.state) && self.shows_another_hand();
-                launched || ((is_named || begun) && self.is_of_cluster(&instance.tags))
+                let marked = (is_named || begun) && self.is_of_cluster(&instance.tags);
+                let by_mark = if is_named { BY_SPEC } else { "machine name and cluster tag" };
+                by_token.or(marked.then_some(by_mark))
             }
         }
     }

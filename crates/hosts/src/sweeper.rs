@@ -8,8 +8,8 @@ use api::key::ObjectKey;
 use api::meta::Versioned;
 use api::names::HostId;
 use api::names::hosts::{
-    ALLOCATION_ID_TAG, AUTO_RELEASE_TAG, CLUSTER_TAG_PREFIX, MANAGEMENT_CLUSTER_TAG, RELEASABLE_AFTER_TAG,
-    RELEASE_PENDING_TAG,
+    ALLOCATION_ID_TAG, AUTO_RELEASE_TAG, CLUSTER_TAG_PREFIX, MACHINE_NAME_TAG, MANAGEMENT_CLUSTER_TAG,
+    RELEASABLE_AFTER_TAG, RELEASE_PENDING_TAG,
 };
 use api::raw::{AWSMachine, HostClaim};
 use api::reasons::hosts::Reason;
@@ -18,8 +18,9 @@ use aws::cloud::Cloud;
 use aws::port::{Ec2, Host, HostQuery};
 use jiff::Timestamp;
 use kit::class::chain;
+use kit::fault::{self, Side};
 use kit::feed::{Feed, Phase};
-use kit::room::Driver;
+use kit::room::{Driver, Room};
 use kit::write::Target;
 use kube::Api;
 use kube::api::ListParams;
@@ -308,7 +309,7 @@ impl<C: Cloud> Sweeper<C> {
                 }
             }
             if !give_back.is_empty() {
-                self.release(&shelf, give_back, &management).await;
+                self.release(place, &shelf, give_back, &management).await;
             }
         }
         // A region that nobody names any more has no orphans that we know of; one that could not be seen keeps its count.
@@ -348,7 +349,7 @@ impl<C: Cloud> Sweeper<C> {
     }
 
     /// Releases hosts that are still nobody's when the server and EC2 are asked once more.
-    async fn release(&self, shelf: &Shelf<C::Ec2>, hosts: Vec<HostId>, management: &str) {
+    async fn release(&self, place: &Place, shelf: &Shelf<C::Ec2>, hosts: Vec<HostId>, management: &str) {
         let still = match self.proven(shelf, hosts, management).await {
             Ok(still) => still,
             Err(why) => {
@@ -361,10 +362,18 @@ impl<C: Cloud> Sweeper<C> {
             if !self.leadership.leads() {
                 return;
             }
-            match shelf.ec2().release_hosts(chunk).await {
+            // Told before it is asked for: the answer may be lost.
+            for host in chunk {
+                self.log_release(place, host, management);
+            }
+            let ids: Vec<HostId> = chunk.iter().map(|host| host.id.clone()).collect();
+            fault::point(<Keeper<C> as Room>::NAME, "ReleaseOrphans", Side::Before).await;
+            let answer = shelf.ec2().release_hosts(&ids).await;
+            fault::point(<Keeper<C> as Room>::NAME, "ReleaseOrphans", Side::After).await;
+            match answer {
                 Ok(judged) => {
                     for host in judged.done {
-                        tracing::info!(host_id = %host, "orphan released");
+                        tracing::info!(region = %place.scope.region, host_id = %host, "orphan released");
                     }
                     for (host, error) in judged.refused {
                         tracing::warn!(host_id = %host, code = error.code, error = error.message, "orphan not released");
@@ -376,8 +385,23 @@ impl<C: Cloud> Sweeper<C> {
         shelf.touch();
     }
 
+    /// Who asked for an orphan to be released, and what proves that it is one.
+    fn log_release(&self, place: &Place, host: &Host, management: &str) {
+        let tag = |key: &str| host.tags.get(key).map(String::as_str).unwrap_or_default();
+        let pending = is_pending(host, self.driver.room().clock.now());
+        tracing::info!(
+            region = %place.scope.region, identity = crate::observe::name(&place.scope),
+            cluster = cluster_of(host).unwrap_or_default(), host_id = %host.id,
+            reason = if pending { "left by its machine to be released" } else { "orphans are released" },
+            proof = "no journal names host or allocation, and nothing is on it",
+            allocation = tag(ALLOCATION_ID_TAG), machine = tag(MACHINE_NAME_TAG), management,
+            allocated = ?host.allocated, state = ?host.state,
+            "an orphan is being released"
+        );
+    }
+
     /// Which of these hosts are nobody's by what the server and EC2 say now, indexes and lists aside.
-    async fn proven(&self, shelf: &Shelf<C::Ec2>, hosts: Vec<HostId>, management: &str) -> Result<Vec<HostId>, String> {
+    async fn proven(&self, shelf: &Shelf<C::Ec2>, hosts: Vec<HostId>, management: &str) -> Result<Vec<Host>, String> {
         let room = self.driver.room();
         let client = || room.writer.client().clone();
         let machines: Api<Versioned<AWSMachine>> = Api::all_with(client(), &room.world.machines.kind().resource());
@@ -405,7 +429,7 @@ impl<C: Cloud> Sweeper<C> {
         let shown = shelf.ec2().describe_hosts(&HostQuery::Ids(hosts)).await.map_err(|error| words(&error, ""))?;
         let rests = |host: &Host| cluster_of(host).is_some_and(|cluster| paused.contains(cluster));
         let still = orphans(&shown, &owners, management, room.clock.now()).into_iter();
-        Ok(still.filter(|host| is_releasable(host) && !rests(host)).map(|host| host.id.clone()).collect())
+        Ok(still.filter(|host| is_releasable(host) && !rests(host)).cloned().collect())
     }
 }
 

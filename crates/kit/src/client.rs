@@ -22,9 +22,10 @@ const STALLED: Duration = Duration::from_secs(300);
 /// Which cluster to talk to.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// A kubeconfig file; without one the pod's own service account, then the user's default kubeconfig.
+    /// A kubeconfig file; without one those that `KUBECONFIG` names or the user's default one, and only where none of them can
+    /// be used the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
-    /// The context of that kubeconfig.
+    /// The context of that kubeconfig; with it the service account is never used.
     pub context: Option<String>,
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::seeds::seeds;
 use crate::server::{Action, EventAction, Handle, RequestInfo, Rng, Server};
 
 /// Whatever happens by chance in one history.
@@ -148,7 +149,7 @@ impl Dice {
 #[derive(Debug)]
 pub struct Played {
     histories: u64,
-    /// Whether nobody asked for any in particular.
+    /// Whether all the usual ones are among them, of which is known that enough happens.
     usual: bool,
     happened: usize,
     failures: Vec<String>,
@@ -175,13 +176,11 @@ impl Played {
 /// it, or from the first, to look at a failure or to look longer. Each counts what happened in it.
 ///
 /// # Panics
-/// When a history panics.
+/// When a history panics, or what the two ask for is no number.
 #[expect(clippy::expect_used, reason = "a test that cannot run is a failed test")]
 pub fn play<F: Future<Output = Result<usize, String>>>(usual: u64, history: impl Fn(u64) -> F + Sync) -> Played {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let (first, several) = (number("BERTH_SEED"), number("BERTH_SEEDS"));
-    let histories = several.unwrap_or(if first.is_some() { 1 } else { usual });
-    let seeds = first.unwrap_or(0)..first.unwrap_or(0) + histories;
+    let seeds = seeds(&(0..usual));
+    let (histories, usual) = (seeds.end - seeds.start, seeds.start == 0 && seeds.end >= usual);
     let run = |seed: u64| {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().expect("a runtime without threads can be built");
@@ -203,5 +202,5 @@ pub fn play<F: Future<Output = Result<usize, String>>>(usual: u64, history: impl
             Err(why) => failures.push(format!("seed {seed}: {why}")),
         }
     }
-    Played { histories, usual: first.is_none(), happened, failures }
+    Played { histories, usual, happened, failures }
 }

@@ -15,6 +15,7 @@ pub mod plane;
 pub mod provider;
 pub mod proxy;
 pub mod record;
+mod seeds;
 pub mod server;
 pub mod sweep;
 pub mod time;

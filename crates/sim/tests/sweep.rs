@@ -354,11 +354,11 @@ fn a_controller_that_never_rests_is_caught_without_any_fault() {
 #[test]
 fn a_failing_seed_gives_the_same_run_again() {
     let leaky = Disks { token: false, ..CORRECT };
-    let report = sweep::seeds(&leaky, 0..60);
+    let report = sweep::schedules(&leaky, 0..60);
     assert!(!report.passed(), "{report}");
     for failing in report.failures.iter().take(3) {
         let seed: u64 = failing.point.strip_prefix("seed ").unwrap().parse().unwrap();
-        let again = sweep::seeds(&leaky, seed..seed + 1);
+        let again = sweep::schedules(&leaky, seed..seed + 1);
         assert_eq!(again.failures.len(), 1);
         assert_eq!(again.failures[0].why, failing.why);
     }

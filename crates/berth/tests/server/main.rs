@@ -14,5 +14,6 @@ mod leading;
 mod people;
 mod rights;
 mod running;
+mod slow;
 mod storm;
 mod support;

@@ -62,7 +62,8 @@ impl Replica {
 
 /// How long it lasts.
 fn storm() -> Duration {
-    let asked = std::env::var_os("BERTH_STORM_SECONDS").and_then(|text| text.to_str()?.parse().ok());
+    let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("BERTH_STORM_SECONDS={text} is no number"));
+    let asked = std::env::var_os("BERTH_STORM_SECONDS").map(|text| number(&text.to_string_lossy()));
     Duration::from_secs(asked.unwrap_or(STORM))
 }
 

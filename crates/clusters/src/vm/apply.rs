@@ -153,7 +153,25 @@ impl<C: Clouds> Vms<C> {
             self.confirm(s).await?;
         }
         let acs = self.acs(s)?;
-        tracing::info!(claim = %s.key, machine = %id, expunge, failed, "a machine is being destroyed");
+        let shown = s.machines().iter().find(|machine| machine.id == *id);
+        // Told before it is asked for: the answer may be lost.
+        tracing::info!(
+            claim = %s.key, uid = %s.claim.uid, deleted = ?s.claim.deleted_at, machine = %id, expunge, failed,
+            secret = s.credentials.as_ref().map(|credentials| &*credentials.name).unwrap_or_default(),
+            state = shown.map(|machine| machine.state.as_str()).unwrap_or_default(),
+            reason = match (s.claim.is_deleting(), failed) {
+                (true, _) => "the claim is deleted",
+                (false, true) => "it failed before it ran",
+                (false, false) => "a claim has one machine",
+            },
+            // Its name is made of the claim's uid.
+            proof = match shown.map(|machine| machine.tags.contains_key(TAG)) {
+                Some(true) => "machine name and tag",
+                Some(false) => "machine name",
+                None => "",
+            },
+            "a machine is being destroyed"
+        );
         match acs.destroy_virtual_machine(id, expunge).await {
             Ok(job) => self.memory.begin(&s.claim.uid, job, Act::Destroy, s.now),
             // Not found counts as gone.

@@ -14,7 +14,7 @@ use kit::queue::Priority;
 use kit::room::{Flow, Room};
 use kit::write::Target;
 
-use super::annotation;
+use super::{annotation, audit};
 use crate::asker::Asker;
 use crate::classes::Class;
 use crate::journal::{Allocation, Phase, legal};
@@ -38,6 +38,9 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             Ok(judged) => judged,
             Err(error) => {
                 let class = Class::of(error.kind());
+                if error.maybe_done() {
+                    hosts.iter().for_each(|host| audit::released(s, host, false));
+                }
                 self.metrics.released(false, class);
                 self.tell_apart(s, class, error.code().unwrap_or_default(), &self.words(s, &error)).await;
                 return self.mishap(s, Doing::Release, &error);
@@ -50,8 +53,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
             let refusal = match judged.verdict(host) {
                 Some(Ok(())) => {
                     self.metrics.released(true, Class::Transient);
-                    let cluster = s.cluster_name().unwrap_or_default();
-                    tracing::info!(object = %s.key, cluster, host_id = %host, "host released");
+                    audit::released(s, host, true);
                     next = next.min(s.after(SOON));
                     Refusal {
                         class: None,
@@ -63,14 +65,17 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
                     }
                 }
                 Some(Err(error)) => self.refused(s, host, error),
-                None => Refusal {
-                    class: Some(Class::Transient),
-                    message: format!("EC2 did not say what became of host {host}"),
-                    releasable_after: None,
-                    tries: 1,
-                    since: now,
-                    until: s.after(CONFIRM),
-                },
+                None => {
+                    audit::released(s, host, false);
+                    Refusal {
+                        class: Some(Class::Transient),
+                        message: format!("EC2 did not say what became of host {host}"),
+                        releasable_after: None,
+                        tries: 1,
+                        since: now,
+                        until: s.after(CONFIRM),
+                    }
+                }
             };
             next = next.min(refusal.until);
             left |= refusal.class.is_some();

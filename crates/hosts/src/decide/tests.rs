@@ -312,6 +312,8 @@ fn a_machine_goes_only_when_its_hosts_are_gone() {
     assert_eq!(names(&running()), ["Announce"], "whoever watches hears of it first");
     let announced = Snapshot { announced: true, ..running() };
     assert_eq!(names(&announced), ["Terminate", "Wait"], "and that they hear is tried once");
+    let proof = announced.proof_of(&announced.sight().unwrap().instances[0]);
+    assert_eq!(proof, Some("machine name and allocation id"), "and the log says what proves it");
 }
 
 fn s_allocated() -> Snapshot {

@@ -166,4 +166,11 @@ async fn a_host_that_belongs_to_nobody_is_reported_and_released_only_on_demand()
         });
         assert!(told, "release {release}: {:?}", server.list(EVENTS, NS));
     }
+    let reached = kit::fault::reached();
+    for side in ["before", "after"] {
+        assert!(
+            reached.contains(&format!("hosts.ReleaseOrphans.{side}")),
+            "no process can be stopped there: {reached:?}"
+        );
+    }
 }

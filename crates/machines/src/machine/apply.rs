@@ -75,6 +75,12 @@ impl Keeper {
             Step::Release => {
                 let (target, _) = self.claim_target(s)?;
                 self.writer.delete(&target, None).await?;
+                tracing::info!(
+                    object = %s.key, uid = %s.machine.uid, cluster = s.cluster_name().unwrap_or_default(),
+                    claim = %target.key, claim_uid = %target.uid,
+                    reason = "the machine is deleted", proof = ?s.claimed().map(|(_, whose)| whose),
+                    "the claim is given back"
+                );
                 let text = format!("HostClaim {} is being given back.", s.key.name());
                 self.events.say(&s.target, false, Reason::HostClaimReleased.as_str(), &text).await;
                 Ok(Flow::Wait(None))
@@ -83,6 +89,10 @@ impl Keeper {
                 let wish = s.own_data_claim().ok_or(Error::Moved)?;
                 let kind = self.world.data_claims.kind();
                 self.writer.delete(&Target { kind, key: s.key.clone(), uid: wish.uid.clone() }, None).await?;
+                tracing::info!(
+                    object = %s.key, uid = %s.machine.uid, cluster = s.cluster_name().unwrap_or_default(),
+                    data_claim_uid = %wish.uid, reason = "the machine is deleted", "the data is given back"
+                );
                 Ok(Flow::Wait(None))
             }
             Step::Conclude => self.conclude(s).await,

@@ -73,7 +73,13 @@ impl Remedies {
                     self.world.remediations.wrote(&s.key, &version);
                 }
             }
-            Step::PowerOff => self.annotate(s, &power_off(&s.remediation.head.uid), Some(HARD)).await?,
+            Step::PowerOff => {
+                self.annotate(s, &power_off(&s.remediation.head.uid), Some(HARD)).await?;
+                tracing::info!(
+                    object = %s.key, uid = %s.remediation.head.uid, claim = s.claim_name(), machine = s.patient_name(),
+                    "the host of a machine that is ill is switched off, and its system is not waited for"
+                );
+            }
             Step::PowerOn => self.annotate(s, &power_off(&s.remediation.head.uid), None).await?,
             Step::Blame => self.annotate(s, UNHEALTHY_ANNOTATION, Some(UNHEALTHY)).await?,
             Step::Backup { annotations, labels } => {
@@ -83,10 +89,20 @@ impl Remedies {
                 self.world.remediations.wrote(&s.key, &version);
             }
             Step::Forget => self.forget(s).await?,
-            Step::HandOver => self.hand_over(s).await?,
+            Step::HandOver => {
+                self.hand_over(s).await?;
+                tracing::info!(
+                    object = %s.key, uid = %s.remediation.head.uid, claim = s.claim_name(), machine = s.patient_name(),
+                    "the owner of a machine that is ill was asked to replace it"
+                );
+            }
             Step::DeleteNode => {
                 let (writer, target, _) = self.node(s).await?;
                 writer.delete(&target, None).await.map_err(Error::Node)?;
+                tracing::info!(
+                    object = %s.key, uid = %s.remediation.head.uid, machine = s.patient_name(), node = %target.key,
+                    node_uid = %target.uid, "the Node of a machine that is ill was deleted"
+                );
             }
             Step::Taint => {
                 let (_, _, node) = self.node(s).await?;

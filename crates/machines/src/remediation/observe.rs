@@ -101,6 +101,18 @@ impl Snapshot {
         Target { kind: self.kind.clone(), key: self.key.clone(), uid: self.remediation.head.uid.clone() }
     }
 
+    /// Which claim it is about, for the log.
+    #[must_use]
+    pub fn claim_name(&self) -> String {
+        self.claim_target.as_ref().map(|target| target.key.to_string()).unwrap_or_default()
+    }
+
+    /// Which Machine is ill, for the log.
+    #[must_use]
+    pub fn patient_name(&self) -> String {
+        self.patient_target.as_ref().map(|target| target.key.to_string()).unwrap_or_default()
+    }
+
     /// The cluster of the machine.
     #[must_use]
     pub fn cluster(&self) -> Option<ObjectKey> {

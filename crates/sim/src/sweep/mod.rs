@@ -301,8 +301,17 @@ pub fn early_act_sweep<S: Scenario>(scenario: &S) -> SweepReport {
 }
 
 /// Random schedules of delays, refusals, conflicts, lost answers, repeated events, cut watches, crashes and
-/// old caches, one per seed; a failing seed is named and gives the same run again.
+/// old caches, one per seed; a failing seed is named and gives the same run again. `BERTH_SEED` asks for that one alone,
+/// `BERTH_SEEDS` for that many from it, or from the first of the range.
+///
+/// # Panics
+/// When what the two ask for is no number.
 pub fn seeds<S: Scenario>(scenario: &S, range: Range<u64>) -> SweepReport {
+    schedules(scenario, crate::seeds::seeds(&range))
+}
+
+/// The same with these seeds and no others, whatever somebody asks for.
+pub fn schedules<S: Scenario>(scenario: &S, range: Range<u64>) -> SweepReport {
     let mut sweep = Sweep::begin("seeds", scenario);
     if sweep.sound() {
         for seed in range {
