@@ -2,9 +2,10 @@
 //! does.
 
 use clap::Parser as _;
-use k8s_openapi::api::apps::v1::Deployment;
 use kit::class::chain;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
+use serde_json::Value;
 
 use super::Check;
 use crate::cli::{Cli, Command, RunOptions};
@@ -30,9 +31,11 @@ pub struct Operator {
 impl Operator {
     /// Reads the Deployment. Whoever may not read it, or runs Berth in another way, gets the defaults.
     pub async fn find(client: &Client, namespace: &str) -> Self {
-        let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+        // Untyped: the type of a pod's template is a large part of a release.
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment"));
+        let deployments: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
         match deployments.get_opt(NAME).await {
-            Ok(found) => Self::of(namespace, found),
+            Ok(found) => Self::of(namespace, found.map(|found| found.data).as_ref()),
             Err(error) => {
                 let why = format!("Deployment {namespace}/{NAME} cannot be read: {}", chain(&error));
                 Self { guessed: Some(why), ..Self::of(namespace, None) }
@@ -47,16 +50,20 @@ impl Operator {
         Some(Check::warn("operator", format!("{why}; all below is judged as by its default flags"), fix))
     }
 
-    fn of(namespace: &str, deployment: Option<Deployment>) -> Self {
+    fn of(namespace: &str, deployment: Option<&Value>) -> Self {
         let there = deployment.is_some();
-        let pod = deployment.and_then(|deployment| deployment.spec?.template.spec);
-        let volumes = pod.iter().flat_map(|pod| pod.volumes.iter().flatten());
-        let mounted = volumes.filter(|volume| volume.name == VOLUME).find_map(|volume| {
-            let secret = volume.secret.as_ref()?;
-            secret.secret_name.clone()
+        let part = |pointer: &str| {
+            let all = deployment.and_then(|deployment| deployment.pointer(pointer)?.as_array());
+            all.into_iter().flatten()
+        };
+        let called = |part: &Value, name: &str| part.get("name").is_some_and(|own| own == name);
+        let mut volumes = part("/spec/template/spec/volumes").filter(|volume| called(volume, VOLUME));
+        let mounted = volumes.find_map(|volume| volume.pointer("/secret/secretName")?.as_str().map(str::to_owned));
+        let mut containers = part("/spec/template/spec/containers").filter(|container| called(container, NAME));
+        let own = containers.find_map(|container| {
+            let args = container.get("args")?.as_array()?;
+            Some(args.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         });
-        let containers = pod.iter().flat_map(|pod| &pod.containers);
-        let own = containers.filter(|container| container.name == NAME).find_map(|container| container.args.clone());
         let (flags, guessed) = flags(own.unwrap_or_default());
         let told = |why| format!("the arguments of Deployment {namespace}/{NAME} are not those of this build: {why}");
         Self { namespace: namespace.to_owned(), flags, guessed: guessed.filter(|_| there).map(told), mounted }
@@ -93,7 +100,7 @@ mod tests {
         let volumes = secret.map(|secret| json!([{"name": VOLUME, "secret": {"secretName": secret}}]));
         let pod = json!({"containers": [{"name": "sidecar", "args": ["run", "--workers=1"]}, {"name": NAME, "args": args}], "volumes": volumes});
         let deployment = json!({"spec": {"selector": {}, "template": {"spec": pod}}});
-        Operator::of("berth-system", Some(serde_json::from_value(deployment).unwrap()))
+        Operator::of("berth-system", Some(&deployment))
     }
 
     #[test]
