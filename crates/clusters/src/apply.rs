@@ -52,7 +52,9 @@ impl<C: Clouds> Keeper<C> {
             Step::Apply { object, paths, drift } => self.write(s, object, &paths, drift).await,
             Step::Create { object } => self.create(s, &object).await,
             Step::Delete { targets, reason } => self.delete(s, &targets, reason).await,
-            Step::Enter { objects, reason, message } => self.enter(s, &objects, reason, &message).await,
+            Step::Enter { objects, replace, reason, message } => {
+                self.enter(s, &objects, replace, reason, &message).await
+            }
             Step::Leave { objects } => {
                 let client = self.clients.last(&s.key).ok_or(Error::Behind)?;
                 inside::remove(&client, Self::NAME, &objects.0).await.map_err(|error| outside(&error))?;
@@ -283,12 +285,18 @@ impl<C: Clouds> Keeper<C> {
         &self,
         s: &Snapshot,
         objects: &Objects,
+        replace: bool,
         reason: Option<Reason>,
         message: &str,
     ) -> Result<Flow, Error> {
         let client = self.clients.last(&s.key).ok_or(Error::Behind)?;
-        inside::apply(&client, Self::NAME, &objects.0).await.map_err(|error| outside(&error))?;
-        if reason == Some(Reason::CNIInstalled) {
+        if replace {
+            inside::upgrade(&client, Self::NAME, &objects.0).await.map_err(|error| outside(&error))?;
+        } else {
+            inside::apply(&client, Self::NAME, &objects.0).await.map_err(|error| outside(&error))?;
+        }
+        // Where it was installed before, an upgrade may have been under way, and left its check.
+        if reason == Some(Reason::CNIInstalled) && !s.cluster.had_cni() {
             self.memories.installs(&s.key);
         }
         if let Some(reason) = reason {

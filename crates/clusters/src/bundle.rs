@@ -54,7 +54,11 @@ pub fn find<'s>(cluster: &Cluster, shelf: &Shelf<'s>) -> Result<&'s Bundles, Not
     Err(NotFound { reason: Reason::EksaVersionInvalid, message })
 }
 
-fn newer_than_manager(cluster: &Cluster, shelf: &Shelf<'_>) -> Result<(), NotFound> {
+/// Refuses a version that is newer than that of the management cluster.
+///
+/// # Errors
+/// When it is.
+pub fn newer_than_manager(cluster: &Cluster, shelf: &Shelf<'_>) -> Result<(), NotFound> {
     let Some(manager) = shelf.management else { return Ok(()) };
     let (wanted, managed) = (&cluster.spec.eksa_version, &manager.spec.eksa_version);
     match (wanted.parse::<Release>(), managed.parse::<Release>()) {

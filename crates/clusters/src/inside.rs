@@ -20,6 +20,8 @@ pub struct Sight {
     pub seen: Option<Seen>,
     /// Whether something of the check before an upgrade is there.
     pub check: bool,
+    /// Whether some of that is the check of another upgrade, with other images.
+    pub old_check: bool,
     /// The settings that we put there.
     pub applied: BTreeSet<String>,
 }
@@ -79,9 +81,11 @@ pub async fn look(client: &Client, check: Option<&[Value]>, known: &[String]) ->
         futures::future::try_join_all(checks),
     )
     .await?;
-    let found =
-        workloads.iter().zip(&checks).filter_map(|(object, there)| Some((word(object, "/kind"), there.as_ref()?)));
-    let found: Vec<(&str, &Value)> = found.collect();
+    let there = workloads.iter().zip(&checks).filter_map(|(object, there)| Some((*object, there.as_ref()?)));
+    let there: Vec<(&Value, &Value)> = there.collect();
+    // An upgrade that was broken off for another one leaves its check; that it passed says nothing of other images.
+    let found = there.iter().filter(|(object, there)| manifest::images(object) == manifest::images(there));
+    let found: Vec<(&str, &Value)> = found.map(|(object, there)| (word(object, "/kind"), *there)).collect();
     let passed = found.iter().all(|(kind, there)| {
         let (ready, wanted) = match *kind {
             "DaemonSet" => (number(there, "/status/numberReady"), number(&agent, "/status/numberReady")),
@@ -101,7 +105,7 @@ pub async fn look(client: &Client, check: Option<&[Value]>, known: &[String]) ->
         settings: settings.as_ref().map(manifest::settings).unwrap_or_default(),
     });
     let applied = settings.as_ref().map(|map| manifest::applied(map, FIELD_MANAGER)).unwrap_or_default();
-    Ok(Sight { seen, check: !found.is_empty(), applied })
+    Ok(Sight { seen, check: !there.is_empty(), old_check: found.len() < there.len(), applied })
 }
 
 fn target(object: &Value) -> Target {
@@ -132,11 +136,53 @@ pub async fn apply(client: &Client, room: &'static str, objects: &[Value]) -> Re
     Ok(())
 }
 
+/// Kinds of which each minor version has lists of its own: an apply leaves items that others own, or that were put there by an
+/// update, beside the new ones, as the containers or ports of the version before.
+const REPLACED: [&str; 3] = ["DaemonSet", "Deployment", "Service"];
+
+/// A DaemonSet that runs changes its status at any moment: what was read is read again this often.
+const READS: usize = 4;
+
+/// Puts objects of a newer version in a cluster, in their order: workloads and Services in the place of those that are there,
+/// whoever put these there, everything else as it is applied.
+///
+/// # Errors
+/// The first that could not be read, or is refused.
+pub async fn upgrade(client: &Client, room: &'static str, objects: &[Value]) -> Result<(), ChangeError> {
+    let writer = Writer::with_manager(client.clone(), room, FIELD_MANAGER);
+    for object in objects {
+        let target = target(object);
+        if !REPLACED.contains(&word(object, "/kind")) || !replace(client, &writer, &target, object).await? {
+            writer.apply(&target, object.clone()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts an object in the place of the one that is there; false when there is none.
+async fn replace(client: &Client, writer: &Writer, target: &Target, object: &Value) -> Result<bool, ChangeError> {
+    let namespace = target.key.namespace().unwrap_or(NAMESPACE);
+    let mut reads = 0;
+    loop {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource(object));
+        let Some(there) = api.get_opt(target.key.name()).await? else { return Ok(false) };
+        reads += 1;
+        // The whole object as the server has it, not a view of ours: nothing of it is lost but what the manifest leaves out.
+        let there = serde_json::to_value(there).unwrap_or_default();
+        let next = manifest::replacement(object, &there, FIELD_MANAGER);
+        match writer.replace(target, &next).await {
+            Ok(_) => return Ok(true),
+            Err(write::Error::Changed { .. }) if reads < READS => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Removes the workloads of a manifest from a cluster; what they used is shared with the plugin itself.
 ///
 /// # Errors
 /// The first that is refused.
-pub async fn remove(client: &Client, room: &'static str, objects: &[Value]) -> Result<(), RemoveError> {
+pub async fn remove(client: &Client, room: &'static str, objects: &[Value]) -> Result<(), ChangeError> {
     let writer = Writer::with_manager(client.clone(), room, FIELD_MANAGER);
     for object in objects.iter().filter(|object| ["DaemonSet", "Deployment"].contains(&word(object, "/kind"))) {
         let mut target = target(object);
@@ -150,18 +196,18 @@ pub async fn remove(client: &Client, room: &'static str, objects: &[Value]) -> R
     Ok(())
 }
 
-/// Why something could not be removed.
+/// Why something that is there could not be replaced or removed.
 #[derive(Debug, thiserror::Error)]
-pub enum RemoveError {
+pub enum ChangeError {
     /// It could not be read.
-    #[error("read what is to be removed")]
+    #[error("read what is there")]
     Read(#[source] Box<kube::Error>),
-    /// It was not deleted.
+    /// It was not written.
     #[error(transparent)]
     Write(#[from] write::Error),
 }
 
-impl From<kube::Error> for RemoveError {
+impl From<kube::Error> for ChangeError {
     fn from(error: kube::Error) -> Self {
         Self::Read(Box::new(error))
     }

@@ -66,6 +66,7 @@ pub mod version;
 pub mod vm;
 mod wake;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use api::names::clusters::FIELD_MANAGER;
@@ -133,6 +134,7 @@ pub fn mount<C: Clouds>(manager: &Manager, config: Config, ways: Ways<C>) -> Res
         owners: Owners::default(),
         manifests: manifests.clone(),
         texts: Texts::default(),
+        unnoted: AtomicBool::new(false),
     };
     let keeper = Driver::new(manager, keeper);
     trials::follow(manager, asked, ways.probe, memories, keeper.work());

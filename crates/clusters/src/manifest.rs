@@ -235,6 +235,57 @@ pub fn applied(map: &Value, manager: &str) -> BTreeSet<String> {
     fields.flat_map(Map::keys).filter_map(|field| field.strip_prefix("f:")).map(str::to_owned).collect()
 }
 
+/// What is put in the place of an object that is there: all of what is wanted and nothing else, but for what the server gave it
+/// and what others hang on it. Labels and annotations that a manager wrote alone go with its manifest.
+#[must_use]
+pub fn replacement(wanted: &Value, there: &Value, manager: &str) -> Value {
+    let mut next = wanted.clone();
+    let mut meta = there.get("metadata").cloned().unwrap_or_default();
+    if let Some(meta) = meta.as_object_mut() {
+        // Left out they are kept, and what others own no longer is taken out of them.
+        meta.remove("managedFields");
+    }
+    for part in ["labels", "annotations"] {
+        let ours = written_alone(there, part, manager);
+        if let Some(all) = meta.get_mut(part).and_then(Value::as_object_mut) {
+            all.retain(|key, _| !ours.contains(key));
+        }
+        let asked = wanted.pointer(&format!("/metadata/{part}")).and_then(Value::as_object);
+        for (key, value) in asked.into_iter().flatten() {
+            set(&mut meta, &[part, key.as_str()], value.clone());
+        }
+    }
+    set(&mut next, &["metadata"], meta);
+    let held: &[&str] = match word(wanted, "/kind") {
+        // Addresses never change; a Service that loses its families would be asked to give up one of them.
+        "Service" if word(wanted, "/spec/type") != "ExternalName" => {
+            &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]
+        }
+        // A number that the manifest does not say is somebody else's.
+        "Deployment" => &["replicas"],
+        _ => &[],
+    };
+    for field in held.iter().copied() {
+        let at = format!("/spec/{field}");
+        if let (None, Some(value)) = (wanted.pointer(&at), there.pointer(&at)) {
+            set(&mut next, &["spec", field], value.clone());
+        }
+    }
+    next
+}
+
+/// The keys of labels or annotations that a manager wrote and nobody else.
+fn written_alone(object: &Value, part: &str, manager: &str) -> BTreeSet<String> {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    let (ours, others): (Vec<&Value>, Vec<&Value>) = entries.partition(|entry| word(entry, "/manager") == manager);
+    let keys = |entries: Vec<&Value>| -> BTreeSet<String> {
+        let at = format!("/fieldsV1/f:metadata/f:{part}");
+        let fields = entries.into_iter().filter_map(|entry| entry.pointer(&at).and_then(Value::as_object));
+        fields.flat_map(Map::keys).filter_map(|field| field.strip_prefix("f:")).map(str::to_owned).collect()
+    };
+    keys(ours).difference(&keys(others)).cloned().collect()
+}
+
 /// The objects of a manifest with what a cluster asks for, in the order in which they are applied.
 #[must_use]
 pub fn overlay(mut objects: Vec<Value>, overlay: &Overlay<'_>) -> Vec<Value> {
@@ -440,6 +491,50 @@ metadata: {name: cilium-secrets}
         let map = json!({"metadata": {"managedFields": entries}, "data": {"enable-policy": "default"}});
         assert_eq!(applied(&map, "eks-a-controller"), ["enable-policy".to_owned()].into());
         assert_eq!(applied(&json!({}), "eks-a-controller"), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_replacement_keeps_what_the_server_gave_and_others_hung_on_it() {
+        let entry = |manager: &str, labels: Value, annotations: Value| {
+            json!({"manager": manager, "operation": "Apply",
+                "fieldsV1": {"f:metadata": {"f:labels": labels, "f:annotations": annotations}}})
+        };
+        let ours = json!({"f:old": {}, "f:both": {}, "f:part": {}});
+        let meta = json!({
+            "name": "n", "namespace": NAMESPACE, "uid": "u", "resourceVersion": "7",
+            "ownerReferences": [{"uid": "o"}], "finalizers": ["x.io/hold"],
+            "labels": {"old": "1", "both": "1", "part": "1", "team": "net"}, "annotations": {"gone": "1", "note": "1"},
+            "managedFields": [
+                entry("eks-a-controller", ours, json!({"f:gone": {}})),
+                entry("kubectl", json!({"f:both": {}, "f:team": {}}), json!({"f:note": {}})),
+            ],
+        });
+        let of = |kind: &str, there: Value, wanted: Value| {
+            let there = json!({"kind": kind, "metadata": meta, "spec": there, "status": {"s": 1}});
+            let wanted = json!({"kind": kind, "metadata": {"name": "n", "labels": {"part": "2"}}, "spec": wanted});
+            replacement(&wanted, &there, "eks-a-controller")
+        };
+        let next = of("DaemonSet", json!({"a": 1}), json!({"b": 1}));
+        let kept = json!({
+            "name": "n", "namespace": NAMESPACE, "uid": "u", "resourceVersion": "7",
+            "ownerReferences": [{"uid": "o"}], "finalizers": ["x.io/hold"],
+            "labels": {"both": "1", "part": "2", "team": "net"}, "annotations": {"note": "1"},
+        });
+        assert_eq!(next, json!({"kind": "DaemonSet", "metadata": kept, "spec": {"b": 1}}));
+        let address = || json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "x": 1});
+        for (kind, there, wanted, spec) in [
+            (
+                "Service",
+                address(),
+                json!({"ports": []}),
+                json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ports": []}),
+            ),
+            ("Service", address(), json!({"type": "ExternalName"}), json!({"type": "ExternalName"})),
+            ("Deployment", json!({"replicas": 3, "x": 1}), json!({}), json!({"replicas": 3})),
+            ("Deployment", json!({"replicas": 3}), json!({"replicas": 1}), json!({"replicas": 1})),
+        ] {
+            assert_eq!(of(kind, there, wanted)["spec"], spec, "{kind}");
+        }
     }
 
     #[test]

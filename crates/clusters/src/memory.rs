@@ -179,7 +179,7 @@ impl Memories {
         (by == inputs && now.saturating_duration_since(*at) < PLUGIN).then(|| version.clone())
     }
 
-    /// The network plugin of a cluster was installed where there was none.
+    /// The network plugin of a cluster was installed for the first time.
     pub fn installs(&self, key: &ObjectKey) {
         self.lock().entry(key.clone()).or_default().installed = true;
     }

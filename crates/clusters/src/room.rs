@@ -1,12 +1,13 @@
 //! The room: keeps clusters.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::key::ObjectKey;
 use api::reasons::clusters::Reason;
 use jiff::Timestamp;
-use kit::class::{Class, Classify};
+use kit::class::{Class, Classify, chain};
 use kit::clock::Clock;
 use kit::conditions::Transition;
 use kit::doors::Clients;
@@ -117,6 +118,8 @@ pub struct Keeper<C: Clouds> {
     pub(crate) owners: Owners,
     pub(crate) manifests: Manifests,
     pub(crate) texts: Texts,
+    /// Whether the server's definition of clusters has no field for the version of a bundle.
+    pub(crate) unnoted: AtomicBool,
 }
 
 impl<C: Clouds> Keeper<C> {
@@ -141,6 +144,14 @@ fn refusal(error: &write::Error) -> Option<Failure> {
     let told = matches!(status.code, 400 | 403 | 422);
     let failure = phase::refusal(&target.to_string(), &status.message);
     told.then(|| Failure { message: decide::cut(&failure.message), ..failure })
+}
+
+/// Whether a status was refused for the version of its bundle, which definitions of an earlier release do not have: an apply
+/// that names a field the schema lacks is answered 500, and nothing of it is stored (kubernetes/kubernetes#139253).
+fn lacks_version(error: &write::Error) -> bool {
+    let write::Error::Refused { source, .. } = error else { return false };
+    let kube::Error::Api(status) = source.as_ref() else { return false };
+    status.message.contains(".status.resolvedBundles.eksaVersion: field not declared in schema")
 }
 
 /// What is admitted.
@@ -212,7 +223,35 @@ impl<C: Clouds> Room for Keeper<C> {
         None
     }
 
+    fn tolerates(&self, error: &write::Error) -> bool {
+        let lacks = lacks_version(error);
+        if lacks && !self.unnoted.swap(true, Ordering::Relaxed) {
+            tracing::warn!(error = %chain(error), "clusters have no field for the version of a bundle; going on without it");
+        }
+        lacks
+    }
+
     fn wrote(&self, key: &ObjectKey, version: &Version) {
         self.note(key, version);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_version_that_has_no_field_is_left_out() {
+        let lacks = |path: &str| {
+            let message = format!(
+                "failed to create typed patch object (team/prod; anywhere.eks.amazonaws.com/v1alpha1, Kind=Cluster): \
+                 {path}: field not declared in schema"
+            );
+            let said = serde_json::json!({"code": 500, "message": message, "reason": "", "status": "Failure"});
+            let source = Box::new(kube::Error::Api(Box::new(serde_json::from_value(said).unwrap())));
+            lacks_version(&write::Error::Refused { verb: "report the status of", target: "Cluster".into(), source })
+        };
+        assert!(lacks(".status.resolvedBundles.eksaVersion"));
+        assert!(!lacks(".status.cni"));
     }
 }

@@ -62,6 +62,9 @@ pub struct Snapshot {
     pub manager_problem: Option<String>,
     /// The bundle of its images, or why there is none.
     pub bundles: Result<Bundles, Failure>,
+    /// The version of EKS Anywhere by which the bundle was found; empty where something else named it, or where that was not
+    /// noted and the release is gone.
+    pub bundled_for: String,
     /// Kinds of Cluster API and its provider that the server does not know.
     pub unserved: Vec<String>,
     /// Its Cluster of Cluster API.
@@ -218,6 +221,8 @@ pub struct Plugin {
     pub next: cni::Next,
     /// Whether something of the check before an upgrade is there.
     pub check_left: bool,
+    /// Whether some of that is the check of another upgrade.
+    pub check_old: bool,
     /// Whether the plugin is there.
     pub installed: bool,
     /// The version of the bundle.

@@ -1,7 +1,7 @@
 //! The only code that writes objects.
 //!
 //! Own fields go by server-side apply, fields of foreign objects by a patch of exactly our keys that names what it was
-//! based on. Whole objects are never replaced: a view would delete what it does not model. Every write passes a fault
+//! based on. Views never replace a whole object: they would delete what they do not model. Every write passes a fault
 //! point before and after it, and its answer tells the version it made.
 
 use std::fmt;
@@ -241,6 +241,31 @@ impl Writer {
     /// See [`Error`].
     pub async fn apply_whole(&self, target: &Target, body: Value) -> Result<Value, Error> {
         self.patched("apply", target, None, &applied(target, body), true).await
+    }
+
+    /// Puts a whole object in the place of the one that is there, with every field that is in `body` and no other: for what an
+    /// apply leaves behind, the fields and list items of a release before that others own by now. `body` is made from the JSON
+    /// of the object as it was just read, never from a view, and carries its uid and its resource version.
+    ///
+    /// # Errors
+    /// `Changed` when the object has moved on since, or is another incarnation.
+    pub async fn replace(&self, target: &Target, body: &Value) -> Result<Version, Error> {
+        let verb = "replace";
+        // Without a version the server would overwrite whatever is there.
+        if body.pointer("/metadata/resourceVersion").and_then(Value::as_str).is_none_or(str::is_empty) {
+            return Err(Error::Changed { verb, target: target.to_string() });
+        }
+        let request = Request::new(target.collection());
+        let params = PostParams { dry_run: false, field_manager: Some(self.manager.clone()) };
+        let built = request.replace(target.key.name(), &params, body.to_string().into_bytes());
+        let mut built = built.map_err(build(verb, &target.to_string()))?;
+        // As in a patch; kube has no parameter for it here.
+        let strict = format!("{}&fieldValidation=Strict", built.uri());
+        *built.uri_mut() = strict.parse().map_err(build(verb, &target.to_string()))?;
+        fault::point(self.room, verb, Side::Before).await;
+        let answer = self.client.request::<Answer>(built).await;
+        fault::point(self.room, verb, Side::After).await;
+        answer.map(Answer::version).map_err(|error| judge(verb, target.to_string(), error))
     }
 
     /// Applies the full set of fields we own of an object that others may change too: whoever owns one of them with

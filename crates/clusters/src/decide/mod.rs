@@ -94,6 +94,8 @@ pub enum Step {
     Enter {
         /// The objects.
         objects: Objects,
+        /// Whether workloads and Services take the place of those that are there.
+        replace: bool,
         /// What is told of it.
         reason: Option<Reason>,
         /// What is told of it, in words.

@@ -59,8 +59,13 @@ pub(super) fn mark(s: &Snapshot) -> Option<Step> {
 
 fn next(s: &Snapshot, plugin: &Plugin, wait: Step) -> Network {
     let version = &plugin.version;
-    let enter =
-        |reason: Option<Reason>, message: String| Step::Enter { objects: plugin.objects.clone(), reason, message };
+    let enter = |reason: Option<Reason>, message: String| Step::Enter {
+        objects: plugin.objects.clone(),
+        replace: reason == Some(Reason::CNIUpgraded),
+        reason,
+        message,
+    };
+    let check = || Step::Enter { objects: plugin.check.clone(), replace: false, reason: None, message: String::new() };
     match &plugin.next {
         Next::Install => {
             let mut steps = vec![enter(Some(Reason::CNIInstalled), format!("Cilium {version} was installed"))];
@@ -82,11 +87,13 @@ fn next(s: &Snapshot, plugin: &Plugin, wait: Step) -> Network {
             Network::Acts(upgrading("the network plugin does not run on every node yet"), vec![wait])
         }
         Next::Check => {
-            let steps = vec![Step::Enter { objects: plugin.check.clone(), reason: None, message: String::new() }, wait];
+            // What runs of the check of another upgrade would be taken for this one's until its pods are replaced.
+            let old = plugin.check_old.then(|| Step::Leave { objects: plugin.check.clone() });
+            let steps = old.into_iter().chain([check(), wait]).collect();
             Network::Acts(upgrading("the network plugin is checked before its upgrade"), steps)
         }
         Next::WaitForCheck => {
-            let steps = vec![Step::Enter { objects: plugin.check.clone(), reason: None, message: String::new() }, wait];
+            let steps = vec![check(), wait];
             Network::Acts(upgrading("the check before the upgrade has not passed everywhere yet"), steps)
         }
         Next::Upgrade { .. } => {

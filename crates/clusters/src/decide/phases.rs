@@ -71,7 +71,14 @@ fn bundles(s: &Snapshot) -> Option<ResolvedBundles> {
         name: bundles.metadata.name.clone().unwrap_or_default(),
         namespace: bundles.metadata.namespace.clone().unwrap_or_default(),
         number: Some(bundles.spec.number),
+        eksa_version: s.bundled_for.clone(),
     })
+}
+
+/// Which bundle it is, whatever version it was found by. A server whose CRD lacks that field does not keep it, and what is
+/// never stored must not be waited for.
+fn which(bundles: Option<&ResolvedBundles>) -> Option<(&str, &str, Option<i64>)> {
+    bundles.map(|bundles| (bundles.name.as_str(), bundles.namespace.as_str(), bundles.number))
 }
 
 fn stop(thought: &mut Thought, failure: Failure) -> Turn {
@@ -267,7 +274,7 @@ fn control_plane(s: &Snapshot, thought: &mut Thought) -> Result<Turn, Need> {
     if steps.is_empty() {
         return Ok(Turn::Go);
     }
-    if thought.bundles != s.stored.status.resolved_bundles {
+    if which(thought.bundles.as_ref()) != which(s.stored.status.resolved_bundles.as_ref()) {
         // Which bundle it is is stored before it has an effect: whoever is stopped in between goes on with the same one.
         thought.steps.push(Step::Look);
         return Ok(Turn::End(Outcome::Continue));
@@ -365,7 +372,10 @@ fn foreign(generated: &Generated, thought: &mut Thought) {
 
 /// A cluster that is carried out: what somebody changed is set back, when it is time to look.
 pub(super) fn keep(s: &Snapshot) -> Result<Thought, Need> {
-    let mut thought = Thought { failure: Told::Clear, ..Thought::default() };
+    // A cluster that was carried out before versions were noted has its own noted while a release still tells it.
+    let stored = s.stored.status.resolved_bundles.as_ref();
+    let bundles = bundles(s).filter(|found| which(Some(found)) == which(stored));
+    let mut thought = Thought { failure: Told::Clear, bundles, ..Thought::default() };
     if !s.strangers.is_empty() {
         thought.steps.push(Step::Own { children: s.strangers.clone() });
     }

@@ -68,6 +68,7 @@ fn snapshot() -> Snapshot {
         clash: None,
         manager_problem: None,
         bundles: Ok(all.bundles[0].clone()),
+        bundled_for: String::new(),
         unserved: Vec::new(),
         capi: None,
         plane: None,
@@ -92,6 +93,7 @@ fn pin(s: &mut Snapshot) {
         name: bundles.metadata.name.clone().unwrap(),
         namespace: bundles.metadata.namespace.clone().unwrap(),
         number: Some(bundles.spec.number),
+        ..ResolvedBundles::default()
     });
 }
 
@@ -137,6 +139,7 @@ fn plugin(next: Next) -> Inside {
         installed: next != Next::Install,
         next,
         check_left: false,
+        check_old: false,
         version: "v1.16.5".into(),
         objects: Objects::default(),
         check: Objects::default(),

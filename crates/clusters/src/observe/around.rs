@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use api::key::ObjectKey;
 use api::own::anywhere::{Bundles, BundlesRef, Cluster, EKSARelease};
@@ -69,6 +70,7 @@ impl<C: Clouds> Keeper<C> {
                 reason: api::reasons::clusters::Reason::EksaVersionInvalid,
                 message: String::new(),
             }),
+            bundled_for: String::new(),
             unserved: world.missing(),
             capi,
             plane,
@@ -86,7 +88,10 @@ impl<C: Clouds> Keeper<C> {
             cluster,
         };
         let manager = self.manager(&s.cluster, namespace);
-        s.bundles = self.bundles(&s, manager.as_deref().ok());
+        (s.bundles, s.bundled_for) = self.bundles(&s, manager.as_deref().ok());
+        if self.unnoted.load(Ordering::Relaxed) {
+            s.bundled_for.clear();
+        }
         s.manager_problem = manager.err();
         s.hash = hash(&s);
         s.strangers = self.strangers(&s);
@@ -156,8 +161,9 @@ impl<C: Clouds> Keeper<C> {
         }
     }
 
-    /// The bundle of a cluster: the one that was found before, for as long as its user chooses no other version.
-    fn bundles(&self, s: &Snapshot, manager: Option<&ClusterFacts>) -> Result<Bundles, Failure> {
+    /// The bundle of a cluster, and the version by which it was found: the one that was found before, for as long as its user
+    /// chooses no other version.
+    fn bundles(&self, s: &Snapshot, manager: Option<&ClusterFacts>) -> (Result<Bundles, Failure>, String) {
         let system = self.config.system_namespace();
         let releases = self.world.releases.all().into_iter().filter(|(key, _)| key.namespace() == Some(system));
         let releases: Vec<EKSARelease> = releases.map(|(_, release)| (*release).clone()).collect();
@@ -168,7 +174,7 @@ impl<C: Clouds> Keeper<C> {
         let wanted: Vec<BundlesRef> = [
             s.cluster.object.spec.bundles_ref.clone(),
             manager.and_then(|manager| manager.object.spec.bundles_ref.clone()),
-            pin.clone(),
+            pin.as_ref().map(|pin| pin.bundles.clone()),
         ]
         .into_iter()
         .flatten()
@@ -179,15 +185,25 @@ impl<C: Clouds> Keeper<C> {
             .filter(|(key, _)| wanted.iter().any(|reference| named(reference, key)))
             .map(|(_, bundles)| (*bundles).clone())
             .collect();
-        let mut cluster: Cluster = s.cluster.object.clone();
-        if let Some(pin) = pin {
-            cluster.spec.eksa_version.clear();
-            cluster.spec.bundles_ref = Some(pin);
-        }
         let management = manager.map(|manager| &manager.object);
         let shelf = Shelf { management, releases: &releases, system, bundles: &bundles };
-        let found = bundle::find(&cluster, &shelf).cloned();
-        found.map_err(|error| Failure { reason: error.reason, message: error.message })
+        let mut cluster: Cluster = s.cluster.object.clone();
+        // What is carried out stays whatever its management cluster becomes; what is asked for is judged by it.
+        let judged = match &pin {
+            Some(_) if !is_reconciled(s) => bundle::newer_than_manager(&cluster, &shelf),
+            _ => Ok(()),
+        };
+        let mut version = s.cluster.object.spec.eksa_version.as_str();
+        if cluster.spec.bundles_ref.is_some() {
+            version = "";
+        }
+        if let Some(pin) = &pin {
+            cluster.spec.eksa_version.clear();
+            cluster.spec.bundles_ref = Some(pin.bundles.clone());
+            version = pin.version;
+        }
+        let found = judged.and_then(|()| bundle::find(&cluster, &shelf).cloned());
+        (found.map_err(|error| Failure { reason: error.reason, message: error.message }), version.to_owned())
     }
 
     /// Objects that the cluster refers to and that do not name it as an owner.
@@ -255,25 +271,42 @@ fn child<P: Project>(feed: &Feed<P>, key: &ObjectKey, held: &Arc<P::Slim>, meta:
     Some(Child { target: Target { kind: Kind::of::<P::Source>(), key: key.clone(), uid }, owned })
 }
 
+/// A bundle that was found before.
+struct Pin<'s> {
+    bundles: BundlesRef,
+    /// The version by which it was found, as far as that is known.
+    version: &'s str,
+}
+
+/// Whether its status says that what its user wrote was carried out.
+fn is_reconciled(s: &Snapshot) -> bool {
+    s.stored.status.reconciled_generation == Some(s.cluster.generation())
+}
+
 /// The bundle that was found before, if nothing that its user chooses has changed since.
-fn pinned(s: &Snapshot, releases: &[EKSARelease]) -> Option<BundlesRef> {
+fn pinned<'s>(s: &'s Snapshot, releases: &[EKSARelease]) -> Option<Pin<'s>> {
     let pin = s.stored.status.resolved_bundles.as_ref()?;
     let spec = &s.cluster.object.spec;
     // What runs says which version was chosen when the bundle was found.
     let minor: Minor = spec.kubernetes_version.parse().ok()?;
     let tag = s.plane.as_ref().and_then(|plane| plane.report.wanted.strip_prefix('v'));
-    let runs = tag.is_some_and(|tag| tag.starts_with(&format!("{minor}.")))
-        || s.stored.status.reconciled_generation == Some(s.cluster.generation());
+    let runs = tag.is_some_and(|tag| tag.starts_with(&format!("{minor}."))) || is_reconciled(s);
     let same = |reference: &BundlesRef| reference.name == pin.name && reference.namespace == pin.namespace;
     let chosen = spec.bundles_ref.as_ref().is_none_or(same);
-    let release = release_object(&spec.eksa_version);
+    let wanted = spec.eksa_version.as_str();
+    let release = release_object(wanted);
     let mut named = releases.iter().filter(|one| one.metadata.name.as_deref() == Some(release.as_str()));
-    let released = spec.eksa_version.is_empty() || named.next().is_none_or(|one| same(&one.spec.bundles_ref));
-    (runs && chosen && released).then(|| BundlesRef {
-        name: pin.name.clone(),
-        namespace: pin.namespace.clone(),
-        ..BundlesRef::default()
-    })
+    let (released, version) = match named.next() {
+        _ if wanted.is_empty() => (true, ""),
+        // Whatever becomes of a release, what was made with it stays as it is.
+        _ if pin.eksa_version == wanted => (true, wanted),
+        Some(one) => (same(&one.spec.bundles_ref), wanted),
+        // Nobody noted the version; that it was carried out says that nothing was chosen since, not what was found then.
+        None => (pin.eksa_version.is_empty() && is_reconciled(s), ""),
+    };
+    let version = if spec.bundles_ref.is_some() { "" } else { version };
+    let bundles = BundlesRef { name: pin.name.clone(), namespace: pin.namespace.clone(), ..BundlesRef::default() };
+    (runs && chosen && released).then_some(Pin { bundles, version })
 }
 
 /// A digest of everything that generated objects are made from.

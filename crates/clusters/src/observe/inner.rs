@@ -34,6 +34,7 @@ impl<C: Clouds> Keeper<C> {
             return Ok(Inside::Seen(Box::new(Plugin {
                 next: Next::Nothing,
                 check_left: false,
+                check_old: false,
                 installed: true,
                 version,
                 objects: Objects::default(),
@@ -71,7 +72,7 @@ impl<C: Clouds> Keeper<C> {
             Err(Closed::Unusable(why)) => return Ok(Inside::Unreachable(why)),
         };
         let known = self.known_images();
-        // The check comes with an upgrade: beside a plugin that was installed just now there is none.
+        // The check comes with an upgrade: beside a plugin that was installed just now, for the first time, there is none.
         let check = (!self.memories.take_installed(&s.key)).then_some(bundle.check.as_slice());
         let mut sight = match inside::look(&client, check, &known).await {
             Ok(sight) => sight,
@@ -95,6 +96,7 @@ impl<C: Clouds> Keeper<C> {
         Ok(Inside::Seen(Box::new(Plugin {
             next,
             check_left: sight.check,
+            check_old: sight.old_check,
             installed: sight.seen.is_some(),
             version: bundle.version.clone(),
             objects: Objects(Arc::clone(objects)),

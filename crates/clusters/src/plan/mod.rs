@@ -152,15 +152,19 @@ fn machine_names(cluster: &Cluster) -> Vec<String> {
     names
 }
 
-fn found<'d>(cluster: &Cluster, all: &'d Documents, settings: &'d Settings) -> Result<&'d Bundles, String> {
+/// What there is to choose a bundle from.
+fn shelf<'d>(cluster: &Cluster, all: &'d Documents, settings: &'d Settings) -> Shelf<'d> {
     let manager = cluster.spec.management_cluster.clone().unwrap_or_default().name;
     let management = all.manager(documents::namespace(&cluster.metadata), &manager);
-    let shelf =
-        Shelf { management, releases: &all.releases, system: &settings.system_namespace, bundles: &all.bundles };
+    Shelf { management, releases: &all.releases, system: &settings.system_namespace, bundles: &all.bundles }
+}
+
+fn found<'d>(cluster: &Cluster, all: &'d Documents, settings: &'d Settings) -> Result<&'d Bundles, String> {
+    let shelf = shelf(cluster, all, settings);
     let found = bundle::find(cluster, &shelf).map_err(|error| error.to_string());
     // In files the one bundle that is there is meant, when nothing says otherwise; a server holds everything.
     let silent = cluster.spec.eksa_version.is_empty() && cluster.spec.bundles_ref.is_none() && !all.is_served();
-    match (found, all.bundles.as_slice(), management) {
+    match (found, all.bundles.as_slice(), shelf.management) {
         (Err(_), [only], None) if silent => Ok(only),
         (found, ..) => found,
     }

@@ -9,8 +9,9 @@ use api::own::anywhere::{Bundles, Cluster, ClusterSpec};
 use serde_json::{Value, json};
 
 use super::documents::{self, Documents};
-use super::{Plan, datacenter_name, found, judge_parts, machine_names, oidc_name, rendered_with};
+use super::{Plan, datacenter_name, found, judge_parts, machine_names, oidc_name, rendered_with, shelf};
 use crate::admit::{self, Terms};
+use crate::bundle;
 use crate::change::{Action, Cause, Difference, Effect, ObjectChange, Role, RoleChange, change, differences};
 use crate::compare;
 use crate::manifest::word;
@@ -148,9 +149,26 @@ fn bundles<'d>(
         (spec.kubernetes_version.clone(), spec.eksa_version.clone(), spec.bundles_ref.clone().unwrap_or_default())
     };
     let same = before.filter(|before| chosen(&before.spec) == chosen(&cluster.spec));
-    let Some(pin) = same.and_then(|before| before.status.as_ref()?.resolved_bundles.clone()) else {
+    let wanted = &cluster.spec.eksa_version;
+    let pin = same.and_then(|before| {
+        let status = before.status.as_ref()?;
+        let pin = status.resolved_bundles.as_ref()?;
+        // A version that was asked for earlier and led to no bundle yet is not what the cluster runs with.
+        let done = status.reconciled_generation.is_some()
+            && status.reconciled_generation == before.metadata.generation
+            && before.spec == cluster.spec;
+        let holds = cluster.spec.bundles_ref.is_some()
+            || wanted.is_empty()
+            || pin.eksa_version == *wanted
+            || pin.eksa_version.is_empty() && done;
+        holds.then(|| (pin.clone(), done))
+    });
+    let Some((pin, done)) = pin else {
         return found(cluster, all, settings);
     };
+    if !done {
+        bundle::newer_than_manager(cluster, &shelf(cluster, all, settings)).map_err(|error| error.to_string())?;
+    }
     let fits = |bundles: &&Bundles| {
         let meta = &bundles.metadata;
         meta.namespace.as_deref() == Some(pin.namespace.as_str()) && documents::name(meta) == pin.name

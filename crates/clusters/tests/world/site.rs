@@ -35,6 +35,7 @@ pub const SYSTEM: &str = "eksa-system";
 pub const CLUSTERS: &str = "clusters.anywhere.eks.amazonaws.com";
 pub const DATACENTERS: &str = "cloudstackdatacenterconfigs.anywhere.eks.amazonaws.com";
 pub const MACHINES: &str = "cloudstackmachineconfigs.anywhere.eks.amazonaws.com";
+pub const RELEASES: &str = "eksareleases.anywhere.eks.amazonaws.com";
 pub const CAPI: &str = "clusters.cluster.x-k8s.io";
 pub const PLANES: &str = "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io";
 pub const GROUPS: &str = "machinedeployments.cluster.x-k8s.io";
@@ -384,7 +385,7 @@ pub fn apply(server: &Server, site: &Site) {
 /// What would be done for files, by what the server holds.
 pub fn planned(server: &Server, files: &[Value]) -> Vec<Plan> {
     let mut seen = clusters::plan::Server::default();
-    for kind in [CLUSTERS, DATACENTERS, MACHINES, "bundles.anywhere.eks.amazonaws.com"] {
+    for kind in [CLUSTERS, DATACENTERS, MACHINES, RELEASES, "bundles.anywhere.eks.amazonaws.com"] {
         for object in [NS, SYSTEM].iter().flat_map(|namespace| server.list(kind, namespace)) {
             seen.documents.take(object).unwrap();
         }

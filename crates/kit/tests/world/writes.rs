@@ -173,17 +173,36 @@ async fn an_apply_spares_another_incarnation() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_whole_object_is_replaced_only_as_it_was_read() {
+    let server = with_widgets();
+    let writer = writer(&server);
+    let read = server.put(widget("a", 1)).unwrap();
+    let mut next = read.clone();
+    next["spec"] = json!({"other": 2});
+    let at = writer.replace(&target(&read), &next).await.unwrap();
+    let stored = server.get(WIDGETS, "default", "a").unwrap();
+    assert_eq!((stored["spec"].clone(), version(&stored)), (json!({"other": 2}), at), "what is left out is gone");
+    let moved = writer.replace(&target(&read), &next).await.unwrap_err();
+    assert!(matches!(moved, kit::write::Error::Changed { .. }), "{moved}");
+    next["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    let requests = server.requests();
+    let blind = writer.replace(&target(&read), &next).await.unwrap_err();
+    assert_eq!((blind.class(), server.requests()), (Class::Stale, requests), "nobody writes over what was not read");
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_write_passes_a_fault_point_on_both_sides() {
     let server = with_widgets();
     let writer = Writer::new(server.client("writer").kube(), "points");
     let first = server.put(widget("a", 1)).unwrap();
     writer.status(&target(&first), &json!({})).await.unwrap();
     writer.merge(&target(&first), json!({}), None).await.unwrap();
+    writer.replace(&target(&first), &server.get(WIDGETS, "default", "a").unwrap()).await.unwrap();
     writer.create(&kinds::Kind::of::<Widget>(), Some("default"), &widget("b", 1)).await.unwrap();
     writer.delete(&target(&first), None).await.unwrap();
     let effects = server.log().iter().filter(|e| e.effect.is_some()).count();
     let reached = kit::fault::reached();
-    let points = ["status", "patch", "create", "delete"];
+    let points = ["status", "patch", "replace", "create", "delete"];
     assert_eq!(effects, points.len());
     for point in points {
         for side in ["before", "after"] {

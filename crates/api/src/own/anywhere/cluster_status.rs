@@ -109,6 +109,11 @@ pub struct ResolvedBundles {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub number: Option<i64>,
+
+    /// The eksaVersion by which it was found; empty where something else named it, or nobody noted it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 128))]
+    pub eksa_version: String,
 }
 
 /// The network plugin that was installed.

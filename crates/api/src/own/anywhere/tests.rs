@@ -224,7 +224,7 @@ fn a_cluster_survives_decoding_and_encoding() {
         "status": {
             "failureReason": "ClusterInvalid", "failureMessage": "m", "observedGeneration": 2,
             "reconciledGeneration": 1, "childrenReconciledGeneration": 7, "renderRevision": 1, "inputsHash": "h",
-            "resolvedBundles": {"name": "b", "namespace": "eksa-system", "number": 4},
+            "resolvedBundles": {"name": "b", "namespace": "eksa-system", "number": 4, "eksaVersion": "v0.22.0"},
             "cni": {"name": "cilium", "version": "1.16"},
             "conditions": [{"type": "Ready", "status": "False", "severity": "Info", "reason": "ScalingUp",
                 "message": "m", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
