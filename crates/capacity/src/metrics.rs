@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kit::lacks::Lacks;
 use kit::manager::Manager;
 use kit::room::{Roll, Stand};
 use kit::telemetry::Metrics;
@@ -94,6 +95,7 @@ pub struct CapacityMetrics {
     makers: Arc<Mutex<BTreeSet<String>>>,
     places: Arc<Mutex<BTreeSet<String>>>,
     rolls: Arc<[(GroupKind, Roll)]>,
+    pub(crate) lacks: Lacks,
 }
 
 /// Regions come from what users write, so the labels of metrics must not follow them without end.
@@ -112,6 +114,7 @@ impl Default for CapacityMetrics {
             makers: Arc::default(),
             places: Arc::default(),
             rolls: Arc::new([]),
+            lacks: Lacks::default(),
         }
     }
 }
@@ -121,7 +124,7 @@ impl CapacityMetrics {
     #[must_use]
     pub fn register(manager: &Manager) -> Self {
         let open = |kind: GroupKind| (kind, Roll::open(manager, ROOM, kind.as_str()));
-        let new = Self { rolls: Arc::new(GroupKind::ALL.map(open)), ..Self::default() };
+        let new = Self { rolls: Arc::new(GroupKind::ALL.map(open)), lacks: Lacks::of(manager), ..Self::default() };
         let metrics = manager.metrics();
         metrics.register("capacity_groups", "Passes over groups of machines, by how they ended", new.groups.clone());
         metrics.register("capacity_lookups", "Instance types looked up in the catalogue", new.lookups.clone());

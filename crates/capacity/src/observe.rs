@@ -19,8 +19,8 @@ use crate::cloud::{Door, Way, Ways};
 use crate::config::{ClaimRules, Config};
 use crate::decide::{Snapshot, Standing};
 use crate::facts::{
-    ACS, ACS_CLUSTER, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, MachineApi, Metal, POOL, PlaceFacts, Shape,
-    World,
+    ACS, ACS_CLUSTER, GroupFacts, GroupKey, GroupKind, MANAGED_POOL, METAL, MachineApi, Metal, POOL, PlaceFacts, ROOM,
+    Shape, World,
 };
 use crate::goal::{Profile, left};
 use crate::judge::{AcsScene, Credential, Ec2Wish, Judgement, Lookup, Scene, Skip, Wish, judge};
@@ -30,7 +30,7 @@ use crate::near::nearest;
 use crate::record::Record;
 use crate::room::{Annotator, BUNDLE, Error, Seeing, read};
 use crate::shelf::{Ec2Place, Found, Place, System};
-use crate::status::Trouble;
+use crate::status::{Outlook, Trouble};
 use crate::table::Table;
 
 /// The kind of claims on bare-metal hosts.
@@ -115,7 +115,7 @@ impl<C: Ways> Annotator<C> {
             Found::Known { offer, errand, again, .. } => {
                 if let Some(errand) = errand {
                     // The old list goes on, so being without credentials for a new one is nobody's trouble yet.
-                    match self.door(ec2).await {
+                    match self.door(key, ec2).await {
                         Ok(Ok(door)) => self.catalogue.send(errand, Way::Ec2(Box::new(door)), &by, None),
                         Ok(Err(trouble)) => {
                             tracing::warn!(object = %key, error = trouble.message, "catalogue not refreshed")
@@ -134,7 +134,7 @@ impl<C: Ways> Annotator<C> {
                 let trouble = Trouble::unknown(name, ec2.region.as_str(), &near, Some(&record.instance_type));
                 Standing::Stuck { trouble, again: None }
             }
-            Found::Ask(errand) => match self.door(ec2).await? {
+            Found::Ask(errand) => match self.door(key, ec2).await? {
                 Ok(door) => {
                     self.catalogue.send(errand, Way::Ec2(Box::new(door)), &by, Some(key));
                     Standing::Asking
@@ -163,7 +163,7 @@ impl<C: Ways> Annotator<C> {
             System::Failed { .. } => (Some(false), None),
         };
         let Some(errand) = errand else { return Ok(known) };
-        Ok(match self.door(ec2).await? {
+        Ok(match self.door(key, ec2).await? {
             Ok(door) => {
                 let by = ec2.credential.to_string();
                 self.catalogue.send(errand, Way::Ec2(Box::new(door)), &by, known.is_none().then_some(key));
@@ -194,7 +194,7 @@ impl<C: Ways> Annotator<C> {
     }
 
     /// The way to EC2: credentials and trust are read only now that they are needed.
-    async fn door(&self, wish: &Ec2Wish) -> Result<Result<Door, Trouble>, Error> {
+    async fn door(&self, key: &GroupKey, wish: &Ec2Wish) -> Result<Result<Door, Trouble>, Error> {
         let client = self.writer.client();
         let source = match &wish.credential {
             Credential::Ambient => self.own_source(),
@@ -212,7 +212,15 @@ impl<C: Ways> Annotator<C> {
         };
         let source = match source {
             Ok(source) => source,
-            Err(trouble) => return Ok(Err(trouble)),
+            Err(trouble) => {
+                let own = match &wish.credential {
+                    Credential::Ambient => true,
+                    Credential::Secret(_) => false,
+                    Credential::Identity(identity) => identity.base == Base::Process,
+                };
+                self.lacks(key, if own { "process" } else { "secret" }, &trouble);
+                return Ok(Err(trouble));
+            }
         };
         let (namespace, name, key) = BUNDLE;
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
@@ -224,6 +232,12 @@ impl<C: Ways> Annotator<C> {
             endpoints: wish.endpoints.clone(),
             bundle: bundle.map(Into::into),
         }))
+    }
+
+    /// Counts a group for which there are no credentials.
+    pub(crate) fn lacks(&self, key: &GroupKey, kind: &'static str, trouble: &Trouble) {
+        let reason = if trouble.outlook == Outlook::Missing { "missing" } else { "unusable" };
+        self.metrics.lacks.tell(ROOM, key, kind, reason);
     }
 
     fn own_source(&self) -> Result<Source, Trouble> {
@@ -263,7 +277,12 @@ impl<C: Ways> Annotator<C> {
                 tracing::debug!(object = %key, reason = %skip, "left alone");
                 Standing::Skipped(skip)
             }
-            Judgement::Stuck(trouble) => Standing::Stuck { trouble, again: None },
+            Judgement::Stuck(trouble) => {
+                if matches!(scene.identity, Some(Err(_))) {
+                    self.metrics.lacks.tell(ROOM, key, "identity", "unusable");
+                }
+                Standing::Stuck { trouble, again: None }
+            }
             Judgement::Wants(wish) => {
                 if let (Some(template), Lookup::Ec2(ec2), true) =
                     (&mut template, &wish.lookup, self.config.template_status)

@@ -16,7 +16,7 @@ use crate::catalogue::Catalogue;
 use crate::cloud::Ways;
 use crate::config::Config;
 use crate::decide::{self, Snapshot, Standing, Step};
-use crate::facts::{GroupKey, GroupKind, World};
+use crate::facts::{GroupKey, GroupKind, ROOM, World};
 use crate::guard;
 use crate::memory::Memories;
 use crate::metrics::{CapacityMetrics, Result as Outcome};
@@ -201,7 +201,10 @@ impl<C: Ways> Room for Annotator<C> {
     type Error = Error;
 
     async fn observe(&self, key: &GroupKey, now: Timestamp) -> Result<Option<Seeing>, Error> {
-        self.gather(key, now).await
+        self.metrics.lacks.begin(ROOM, key);
+        let seeing = self.gather(key, now).await?;
+        self.metrics.lacks.end(ROOM, key);
+        Ok(seeing)
     }
 
     fn decide(&self, seeing: &Seeing) -> Vec<Step> {

@@ -27,8 +27,15 @@ pub(crate) const SECRET: &str = "Secret";
 /// Keys from a secret are used for this long before the secret is read again.
 const KEYS: Duration = Duration::from_secs(60);
 
-fn denied(message: impl Into<String>) -> Obstacle {
-    Obstacle::private(About::Instance, Class::Permission, message)
+/// Credentials that nobody can open: of which kind and why, in the words of metrics, and what is said of it.
+pub(crate) struct Lack {
+    pub(crate) kind: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) obstacle: Obstacle,
+}
+
+fn lack(kind: &'static str, reason: &'static str, message: impl Into<String>) -> Lack {
+    Lack { kind, reason, obstacle: Obstacle::private(About::Instance, Class::Permission, message) }
 }
 
 impl<C: Cloud, A: Asker> Keeper<C, A> {
@@ -38,13 +45,23 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         scope: &Scope,
         namespace: &str,
     ) -> Result<Result<Arc<Shelf<C::Ec2>>, Obstacle>, Error> {
+        Ok(self.unlock(scope, namespace).await?.map_err(|lack| lack.obstacle))
+    }
+
+    /// The same, with what metrics tell of it.
+    pub(crate) async fn unlock(
+        &self,
+        scope: &Scope,
+        namespace: &str,
+    ) -> Result<Result<Arc<Shelf<C::Ec2>>, Lack>, Error> {
         let source = match self.source(scope.identity.as_ref(), namespace).await? {
             Ok(source) => source,
-            Err(obstacle) => return Ok(Err(obstacle)),
+            Err(lack) => return Ok(Err(lack)),
         };
         let door =
             Door { region: scope.region.clone(), source, endpoints: self.config.endpoints.clone(), bundle: None };
-        let closed = |error: aws::cloud::DoorError| denied(format!("{}: {}", name(scope), error.message));
+        let closed =
+            |error: aws::cloud::DoorError| lack("source", "unusable", format!("{}: {}", name(scope), error.message));
         Ok(self.shelves.shelf(&door).map_err(closed))
     }
 
@@ -52,7 +69,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         &self,
         identity: Option<&(String, String)>,
         namespace: &str,
-    ) -> Result<Result<Source, Obstacle>, Error> {
+    ) -> Result<Result<Source, Lack>, Error> {
         if let Some((_, secret)) = identity.filter(|(kind, _)| kind == SECRET) {
             // A Secret of whoever asks, and of nobody else.
             return self.keys(&format!("Secret {secret}"), namespace, secret).await;
@@ -60,7 +77,7 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         let reference = identity.map(|(kind, name)| AwsIdentityRef { kind: kind.clone(), name: name.clone() });
         let chain = match self.world.identities.resolve(reference.as_ref(), namespace) {
             Ok(chain) => chain,
-            Err(error) => return Ok(Err(denied(words(&error)))),
+            Err(error) => return Ok(Err(lack("identity", "unusable", words(&error)))),
         };
         let base = match &chain.base {
             Base::Process => self.ambient(),
@@ -71,14 +88,14 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         Ok(base.map(|base| chain.onto(base)))
     }
 
-    fn ambient(&self) -> Result<Source, Obstacle> {
+    fn ambient(&self) -> Result<Source, Lack> {
         match &self.config.ambient {
             Ok(ambient) => Ok(ambient.source().clone()),
-            Err(why) => Err(denied(format!("no AWS credentials: {why}"))),
+            Err(why) => Err(lack("process", "unusable", format!("no AWS credentials: {why}"))),
         }
     }
 
-    async fn keys(&self, identity: &str, namespace: &str, secret: &str) -> Result<Result<Source, Obstacle>, Error> {
+    async fn keys(&self, identity: &str, namespace: &str, secret: &str) -> Result<Result<Source, Lack>, Error> {
         let now = self.clock.instant();
         let name = format!("{namespace}/{secret}");
         if let Some((at, source)) = self.kept_keys().get(&name)
@@ -90,10 +107,10 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         let found = api.get_opt(secret).await.map_err(read(|| format!("Secret {namespace}/{secret}")))?;
         let Some(found) = found else {
             let message = format!("{identity}: Secret {namespace}/{secret} is not there");
-            return Ok(Err(denied(message)));
+            return Ok(Err(lack("secret", "missing", message)));
         };
         let data = found.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
-        let bad = |error| denied(format!("{identity}: {}", words(&error)));
+        let bad = |error| lack("secret", "unusable", format!("{identity}: {}", words(&error)));
         let source = from_static_identity(&data).map_err(bad);
         if let Ok(source) = &source {
             let mut kept = self.kept_keys();

@@ -67,6 +67,7 @@ use std::sync::Arc;
 
 use aws::cloud::Cloud;
 use kit::events::Events;
+use kit::lacks::Lacks;
 use kit::manager::{self, Manager, Stage};
 use kit::room::{Driver, Roll, Room};
 use kit::teller::Teller;
@@ -86,7 +87,8 @@ use crate::sweeper::Sweeper;
 pub fn mount<C: Cloud>(manager: &Manager, config: Config, cloud: C) -> Result<Arc<Driver<Keeper<C>>>, manager::Error> {
     let (world, config) = (World::follow(manager)?, Arc::new(config));
     let (client, clock) = (manager.client().clone(), manager.clock().clone());
-    let metrics = HostsMetrics::register(manager.metrics(), &world, &clock, config.watch_filter.clone());
+    let mut metrics = HostsMetrics::register(manager.metrics(), &world, &clock, config.watch_filter.clone());
+    metrics.lacks = Lacks::of(manager);
     let shelves = Arc::new(Shelves::new(cloud, clock.clone(), config.launches));
     let name = Keeper::<C>::NAME;
     let events = Events::new(client.clone(), name, Some(manager.instance().to_owned()));

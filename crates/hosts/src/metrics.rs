@@ -8,6 +8,7 @@ use std::time::Duration;
 use api::reasons::hosts::Reason;
 use jiff::Timestamp;
 use kit::clock::Clock;
+use kit::lacks::Lacks;
 use kit::room::Stand;
 use kit::telemetry::Metrics;
 use prometheus_client::collector::Collector;
@@ -70,6 +71,7 @@ pub struct HostsMetrics {
     orphans: Family<RegionLabel, Gauge>,
     waits: Family<KindLabel, Histogram, fn() -> Histogram>,
     known: Arc<Mutex<Vec<String>>>,
+    pub(crate) lacks: Lacks,
 }
 
 impl Default for HostsMetrics {
@@ -81,6 +83,7 @@ impl Default for HostsMetrics {
             orphans: Family::default(),
             waits: Family::new_with_constructor(seconds),
             known: Arc::default(),
+            lacks: Lacks::default(),
         }
     }
 }

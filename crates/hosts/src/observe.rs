@@ -87,10 +87,11 @@ impl<C: Cloud, A: Asker> Keeper<C, A> {
         }
         let Some(scope) = snapshot.scope.clone() else { return Ok(Some(snapshot)) };
         let identity = name(&scope);
-        let shelf = match self.open(&scope, key.namespace().unwrap_or_default()).await? {
+        let shelf = match self.unlock(&scope, key.namespace().unwrap_or_default()).await? {
             Ok(shelf) => shelf,
-            Err(obstacle) => {
-                snapshot.sky = Sky::Clouded(obstacle);
+            Err(lack) => {
+                self.metrics.lacks.tell(A::NAME, key, lack.kind, lack.reason);
+                snapshot.sky = Sky::Clouded(lack.obstacle);
                 return Ok(Some(snapshot));
             }
         };

@@ -192,7 +192,9 @@ impl<C: Cloud, A: Asker> Room for Keeper<C, A> {
     type Error = Error;
 
     async fn observe(&self, key: &ObjectKey, now: Timestamp) -> Result<Option<Snapshot>, Error> {
+        self.metrics.lacks.begin(A::NAME, key);
         let seen = self.gather(key, now).await?;
+        self.metrics.lacks.end(A::NAME, key);
         match &seen {
             Some(snapshot) => {
                 self.count(snapshot);

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | start, supervise, stop, be ready | [`manager`], [`gates`], [`lease`], [`kinds`], [`client`] |
 //! | pace | [`backoff`], [`bucket`], [`clock`], [`pace`] |
-//! | say why | [`conditions`], [`events`], [`teller`], [`explain`], [`class`], [`field`], [`words`], [`telemetry`] |
+//! | say why | [`conditions`], [`events`], [`teller`], [`explain`], [`class`], [`field`], [`words`], [`telemetry`], [`lacks`] |
 //! | serve | [`serve`], [`certs`], [`admission`] |
 //! | call out | [`http`], [`urls`], [`doors`], [`flight`], [`secret`], [`open!`] for values others may extend |
 //! | prove | [`fault`], [`rights`] |
@@ -34,6 +34,7 @@ pub mod flight;
 pub mod gates;
 pub mod http;
 pub mod kinds;
+pub mod lacks;
 pub mod lease;
 pub mod lone;
 pub mod manager;

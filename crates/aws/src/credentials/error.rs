@@ -117,4 +117,25 @@ impl CredentialsError {
             Self::TooDeep { .. } => Kind::Terminal,
         }
     }
+
+    /// What the call that wanted to sign is counted as. It passes when the service that gives credentials comes back, but
+    /// until then whoever watches for refused keys has to learn of it: nothing is sent.
+    #[must_use]
+    pub fn counted(&self) -> Kind {
+        if matches!(self, Self::Fetch { .. }) { Kind::Permission } else { self.kind() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_gives_no_credentials_is_asked_again_and_counted_as_refused_keys() {
+        let source = Why::new(std::io::Error::other("no route"));
+        let unreachable = CredentialsError::Fetch { place: "the machine's metadata", source };
+        assert_eq!((unreachable.kind(), unreachable.counted()), (Kind::Transient, Kind::Permission));
+        let deep = CredentialsError::TooDeep { limit: 5 };
+        assert_eq!(deep.counted(), deep.kind());
+    }
 }

@@ -1,11 +1,12 @@
 //! One cluster on three kinds of machines, by the manifests of the book.
 
 use kube::ResourceExt as _;
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::places::{node, say};
 use crate::world::{CORE, INFRASTRUCTURE, World, run};
 
 const TEAM: &str = "team-a";
@@ -100,11 +101,8 @@ async fn replaced(world: &World) {
     world.apply_all(&["health.yaml"]).await;
     let before = world.running(TEAM, "metal").await;
     let sick = before[0].name_any();
-    let node = before[0].data.pointer("/status/nodeRef/name").and_then(Value::as_str).unwrap().to_owned();
     let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(world.workload.1.clone());
-    let patch = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady",
-        "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-    nodes.patch_status(&node, &PatchParams::default(), &Patch::Strategic(&patch)).await.unwrap();
+    say(&nodes, &node(&before[0]), "False").await;
     world
         .within("the sick machine is replaced", async || {
             let machines = world.api(CORE, "Machine", TEAM);

@@ -6,7 +6,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
+#[path = "../shared/ground.rs"]
+#[allow(dead_code, reason = "of what clusters on CloudStack stand on, machines need the simulator alone")]
+mod ground;
 mod life;
+#[path = "../shared/places.rs"]
+mod places;
 mod renewal;
 #[path = "../shared/mod.rs"]
 mod shared;

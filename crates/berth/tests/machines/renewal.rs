@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};
 use sim::metal::Machines;
 use sim::nodes::Nodes;
 
+use crate::places::say;
 use crate::world::{CORE, INFRASTRUCTURE, METAL, World, run};
 
 const GROUP: &str = "workers";
@@ -226,11 +227,4 @@ fn a_sick_node_is_rebooted_on_its_host_and_the_machine_stays() {
         world.delete(fleet.name, fleet.name).await;
         world.judge();
     });
-}
-
-/// What a kubelet says of its Node.
-async fn say(nodes: &Api<Node>, name: &str, ready: &str) {
-    let patch = json!({"status": {"conditions": [{"type": "Ready", "status": ready, "reason": "Played",
-        "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-    nodes.patch_status(name, &PatchParams::default(), &Patch::Strategic(&patch)).await.expect("the Node is written");
 }

@@ -1,8 +1,9 @@
 //! The world that all tests share.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
@@ -10,14 +11,13 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
-use sim::cloudstack::world::machine::State;
-use sim::ec2::world::instance::InstanceState;
-use sim::metal::{self, Machines, Settings, Simulator};
+use sim::metal;
 use sim::nodes::Nodes;
 use sim::plane::{self, Manager, Options, Plane, PlaneError, Process};
 use sim::wait::seek;
-use sim::{cloudstack, ec2, provider};
 
+pub use crate::places::METAL;
+use crate::places::{self, Places, runs};
 use crate::shared::{self, Beside, Shared, tail};
 
 pub const BERTH: &str = env!("CARGO_BIN_EXE_berth");
@@ -25,13 +25,7 @@ pub const BERTH: &str = env!("CARGO_BIN_EXE_berth");
 pub const SOON: Duration = Duration::from_secs(180);
 pub const CORE: &str = "cluster.x-k8s.io";
 pub const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
-/// Where the hosts are.
-pub const METAL: &str = "metal";
-const REGION: &str = "us-west-2";
 const READY: Duration = Duration::from_secs(120);
-/// What stands in the book for the CloudStack and the image of the reader.
-const BOOK_ENDPOINT: &str = "http://cloudstack.example:8080/client/api";
-const BOOK_IMAGE: &str = "ami-0123456789abcdef0";
 
 /// Everything that is shared.
 pub struct World {
@@ -39,13 +33,19 @@ pub struct World {
     pub client: Client,
     /// The API server of the workload clusters.
     pub workload: (Plane, Client),
-    pub acs: cloudstack::Handle,
-    pub ec2: ec2::Handle,
-    /// The machines behind the hosts.
-    pub metal: Arc<Machines>,
+    places: Places,
     berth: Mutex<Process>,
     log: PathBuf,
     _capi: Manager,
+}
+
+/// The places where machines run are those of the world.
+impl Deref for World {
+    type Target = Places;
+
+    fn deref(&self) -> &Places {
+        &self.places
+    }
 }
 
 fn started(outcome: Result<Result<Plane, PlaneError>, tokio::task::JoinError>) -> Result<Plane, PlaneError> {
@@ -67,23 +67,7 @@ impl World {
         definitions.extend(metal::kinds::definitions());
         plane::install_crds(&client, definitions).await?;
         let capi = plane::capi_with(&plane, &["--cluster-concurrency=4", "--machine-concurrency=4"]).await?;
-        let simulator = Simulator::new(client.clone(), Settings::default());
-        let metal = simulator.machines();
-        tokio::spawn(simulator.run());
-        let now = Duration::ZERO;
-        let mut sky = ec2::Options::default();
-        sky.settings.delays = ec2::world::settings::Delays {
-            allocate: now,
-            launch: now,
-            shut_down: now,
-            vacate: now,
-            ..sky.settings.delays
-        };
-        let mut cloud = cloudstack::Options::default();
-        cloud.settings.delays =
-            cloudstack::world::settings::Delays { deploy: now, power: now, expunge: now, other: now };
-        let ec2 = ec2::start(sky).await.expect("the EC2 simulator starts");
-        let acs = cloudstack::start(cloud).await.expect("the CloudStack simulator starts");
+        let places = Places::open(&client).await;
         let rules = documents(&["rbac"]);
         let [everywhere, here, system] = rules.as_slice() else { panic!("three lists of rules: {rules:?}") };
         // No more rights than it says it needs.
@@ -92,20 +76,16 @@ impl World {
         let kubeconfig = plane.dir().join("berth.kubeconfig");
         std::fs::write(&kubeconfig, account.to_string()).expect("written");
         let log = plane.dir().join("berth.log");
-        let berth = Mutex::new(berth(&plane, &client, (&ec2, &acs), webhooks, &kubeconfig, &log).await?);
+        let berth = Mutex::new(berth(&plane, &client, &places, webhooks, &kubeconfig, &log).await?);
         let inside = workload.client().await?;
-        Ok(Self { plane, client, workload: (workload, inside), acs, ec2, metal, berth, log, _capi: capi })
+        Ok(Self { plane, client, workload: (workload, inside), places, berth, log, _capi: capi })
     }
 
     /// The objects of a file of the book, with the simulators as the clouds.
     pub fn example(&self, file: &str) -> Vec<Value> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/examples/machines").join(file);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let text = text
-            .replace(BOOK_ENDPOINT, &self.acs.endpoint)
-            .replace("the-api-key", &self.acs.api_key)
-            .replace("the-secret-key", &self.acs.secret_key)
-            .replace(BOOK_IMAGE, &self.ec2.image(REGION, "x86_64").expect("an image"));
+        let text = self.own().into_iter().fold(text, |text, (own, made_up)| text.replace(made_up, &own));
         serde_saphyr::from_multiple(&text).unwrap_or_else(|e| panic!("{file}: {e}"))
     }
 
@@ -131,13 +111,7 @@ impl World {
 
     /// Tells Cluster API and Berth how to reach a workload cluster, and plays its kubelets.
     pub async fn enter(&self, namespace: &str, cluster: &str) -> Nodes {
-        let kubeconfig = provider::kubeconfig(&self.workload.0).expect("a kubeconfig");
-        self.apply(&json!({"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
-            "metadata": {"name": format!("{cluster}-kubeconfig"), "namespace": namespace,
-                "labels": {"cluster.x-k8s.io/cluster-name": cluster}},
-            "stringData": {"value": kubeconfig.to_string()}}))
-            .await;
-        Nodes::start(self.client.clone(), self.workload.1.clone(), namespace, cluster)
+        places::enter(&self.client, &self.workload, namespace, cluster).await
     }
 
     /// Says that the control plane of a cluster has been there, which is somebody else's here: Cluster API looks for no
@@ -159,22 +133,14 @@ impl World {
 
     /// The Machines of a group that have become nodes and are not on their way out.
     pub async fn running(&self, namespace: &str, group: &str) -> Vec<DynamicObject> {
-        let runs = |machine: &DynamicObject| {
-            machine.data.pointer("/status/phase").is_some_and(|phase| phase == "Running")
-                && machine.metadata.deletion_timestamp.is_none()
-        };
-        let params = ListParams::default().labels(&format!("group={group}"));
-        let all = self.api(CORE, "Machine", namespace).list(&params).await.map(|list| list.items).unwrap_or_default();
-        all.into_iter().filter(runs).collect()
+        places::machines(&self.client, namespace, group).await.into_iter().filter(runs).collect()
     }
 
     /// Waits until a group has just so many Machines, all of them nodes.
     pub async fn settled(&self, namespace: &str, group: &str, count: usize) -> Vec<DynamicObject> {
         self.within(&format!("{namespace}/{group} has {count} nodes"), async || {
-            let params = ListParams::default().labels(&format!("group={group}"));
-            let all = self.api(CORE, "Machine", namespace).list(&params).await.ok()?.items;
-            let running = self.running(namespace, group).await;
-            (running.len() == count && all.len() == count).then_some(running)
+            let all = places::machines(&self.client, namespace, group).await;
+            (all.len() == count && all.iter().all(runs)).then_some(all)
         })
         .await
     }
@@ -204,28 +170,6 @@ impl World {
             let left: Vec<String> = left.into_iter().filter_map(|one| one.metadata.name).collect();
             assert_eq!(left, Vec::<String>::new(), "{kind} is left of {namespace}/{cluster}");
         }
-    }
-
-    /// What is left in the places where machines run: hosts with a consumer, disks that are not empty, dedicated hosts,
-    /// instances, virtual machines.
-    pub async fn left(&self) -> Vec<String> {
-        let mut left = Vec::new();
-        let labels = ListParams::default().labels("size=large");
-        let hosts = self.api("metal3.io", "BareMetalHost", METAL).list(&labels).await.map(|list| list.items);
-        for host in hosts.unwrap_or_default() {
-            let name = host.metadata.name.unwrap_or_default();
-            if host.data.pointer("/spec/consumerRef").is_some() || host.data.pointer("/spec/image").is_some() {
-                left.push(format!("host {name}"));
-            }
-            left.extend(self.metal.disk(METAL, &name).map(|disk| format!("{disk:?} on host {name}")));
-        }
-        let paid = self.ec2.hosts().into_iter().filter(|host| !host.state.is_released());
-        left.extend(paid.map(|host| format!("{host:?}")));
-        let gone = |state| matches!(state, InstanceState::ShuttingDown | InstanceState::Terminated);
-        left.extend(self.ec2.instances().into_iter().filter(|one| !gone(one.state)).map(|one| format!("{one:?}")));
-        let machines = self.acs.machines().into_iter().filter(|machine| machine.state != State::Gone);
-        left.extend(machines.map(|machine| format!("{machine:?}")));
-        left
     }
 
     /// Polls until something is there, and fails with what everybody said.
@@ -307,7 +251,7 @@ impl World {
 async fn berth(
     plane: &Plane,
     client: &Client,
-    (ec2, acs): (&ec2::Handle, &cloudstack::Handle),
+    Places { ec2, acs, .. }: &Places,
     webhooks: u16,
     kubeconfig: &Path,
     log: &Path,

@@ -100,7 +100,7 @@ fn what_must_not_go_unnoticed_has_its_alert() {
         ("slow hooks", &["BerthVipHooksSlow"]),
         ("growing queues", &["BerthQueueLate"]),
         ("no leader", &["BerthLeaderMissing"]),
-        ("refused keys", &["BerthCloudRefusesKeys"]),
+        ("refused keys", &["BerthCloudRefusesKeys", "BerthCredentialsLacking"]),
         ("blocked releases", &["BerthReleaseBlocked", "BerthHostReleaseWaits"]),
     ] {
         for name in names {

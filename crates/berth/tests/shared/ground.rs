@@ -19,7 +19,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Lays it on a server. Nothing in CloudStack takes time.
+    /// Lays it on a server.
     pub async fn lay(plane: &Plane, client: &Client) -> Result<Self, PlaneError> {
         plane::install_crds(client, plane::cloudstack_definitions()?).await?;
         let managers = [
@@ -27,13 +27,15 @@ impl Ground {
             plane::kubeadm_bootstrap(plane).await?,
             plane::kubeadm_control_plane_with(plane, &[&format!("--watch-filter={REAL}")]).await?,
         ];
-        let now = Duration::ZERO;
-        let mut simulated = Options::default();
-        simulated.settings.delays =
-            cloudstack::world::settings::Delays { deploy: now, power: now, expunge: now, other: now };
-        let acs = cloudstack::start(simulated).await.expect("the simulator starts");
-        Ok(Self { acs, provider: Provider::start(client), managers })
+        Ok(Self { acs: simulated().await, provider: Provider::start(client), managers })
     }
+}
+
+/// A simulated CloudStack in which nothing takes time.
+pub async fn simulated() -> Handle {
+    let (mut options, now) = (Options::default(), Duration::ZERO);
+    options.settings.delays = cloudstack::world::settings::Delays { deploy: now, power: now, expunge: now, other: now };
+    cloudstack::start(options).await.expect("the CloudStack simulator starts")
 }
 
 /// What stands here for what the book made up about a CloudStack.

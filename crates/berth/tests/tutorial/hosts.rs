@@ -1,35 +1,25 @@
 //! The page about dedicated hosts: the real Cluster API makes the machines of a group, and the strict simulator of EC2 says
 //! what is paid for.
 
-use std::time::Duration;
-
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 use sim::ec2::world::oracle::HostFacts;
-use sim::ec2::world::settings::Delays;
 use sim::wait::within;
 use sim::{ec2, plane};
 
+use crate::places::account;
 use crate::pod::Ports;
 use crate::release;
 use crate::walk::Walk;
-use crate::{BERTH, BOUND, condition, namespace};
+use crate::{BOUND, condition, namespace};
 
 const TEAM: &str = "team-a";
 /// The machine of the page whose host is kept.
 const MACHINE: &str = "licensed-x7k2p-9wz5v";
 const REGION: &str = "us-west-2";
 const ZONE: &str = "us-west-2a";
-
-/// An account like that of the reader, in which nothing takes time.
-async fn account() -> ec2::Handle {
-    let (mut options, now) = (ec2::Options::default(), Duration::ZERO);
-    let delays = options.settings.delays;
-    options.settings.delays = Delays { allocate: now, launch: now, shut_down: now, vacate: now, ..delays };
-    ec2::start(options).await.unwrap()
-}
 
 /// Hosts that are paid for.
 fn paid(cloud: &ec2::Handle) -> Vec<HostFacts> {
@@ -44,18 +34,7 @@ async fn every_machine_of_a_group_gets_a_host_and_one_host_is_kept_in_the_end() 
     let Some(shell) = release::shell(test, &plane.kubeconfig_path(), ports) else { return };
     let client = plane.client().await.unwrap();
     let cloud = account().await;
-    let endpoints = ["ec2", "sts"].map(|service| format!("--aws-endpoint={service}={}", cloud.endpoint));
-    let identity = [
-        ("AWS_ACCESS_KEY_ID", cloud.access_key.as_str()),
-        ("AWS_SECRET_ACCESS_KEY", &cloud.secret),
-        ("AWS_EC2_METADATA_DISABLED", "true"),
-    ];
-    let shell = identity.into_iter().fold(shell, |shell, (name, value)| shell.variable(name, value));
-    let ask_there = format!(
-        "case $1 in hosts | leaks) exec {BERTH} \"$@\" {} ;; *) exec {BERTH} \"$@\" ;; esac",
-        endpoints.join(" ")
-    );
-    let shell = shell.script("berth", &ask_there);
+    let shell = release::with_account(shell, &cloud);
     plane::install_crds(&client, plane::aws_network_definitions()).await.unwrap();
     let _cluster_api = plane::capi(&plane).await.unwrap();
     namespace(&client, TEAM).await;
@@ -70,8 +49,8 @@ async fn every_machine_of_a_group_gets_a_host_and_one_host_is_kept_in_the_end() 
     let (mut page, section) = (Walk::of("hosts/tutorial.md"), "Before you begin");
     page.command(&shell, section, "helm install");
     // Looked at more often than where requests are counted.
-    let more = [endpoints.as_slice(), &["--describe-interval=5s".to_owned()]].concat();
-    let mut berth = release::run(&plane, &client, ports, &more, &identity).await;
+    let more = [release::endpoints(&cloud).as_slice(), &["--describe-interval=5s".to_owned()]].concat();
+    let mut berth = release::run(&plane, &client, ports, &more, &release::identity(&cloud)).await;
     let both = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSMachineTemplate",
         "metadata": {"name": "both"}, "spec": {"template": {"spec": {
             "instanceType": "m5.large", "hostID": "h-0123456789abcdef0", "dynamicHostAllocation": {}}}}});

@@ -10,11 +10,14 @@ mod clusters;
 #[path = "../shared/ground.rs"]
 mod ground;
 mod hosts;
+mod machines;
 #[path = "../server/capacity/openshift.rs"]
 mod openshift;
 #[path = "../docs/pages.rs"]
 #[allow(dead_code, reason = "links and the like are nobody's business here")]
 mod pages;
+#[path = "../shared/places.rs"]
+mod places;
 #[path = "../shared/pod.rs"]
 #[allow(dead_code, reason = "others run it, these only need that it runs")]
 mod pod;

@@ -9,8 +9,10 @@ use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
+use sim::ec2;
 use sim::plane::Plane;
 
+use crate::BERTH;
 use crate::pages::root;
 use crate::pod::{self, Pod, Ports};
 use crate::shell::{self, Shell};
@@ -22,7 +24,7 @@ const NAME: &str = "berth";
 /// A shell in the project's directory, whose helm has Services ask at our port; nothing where a program is not built.
 pub fn shell(test: &str, kubeconfig: &Path, ports: Ports) -> Option<Shell> {
     let (kubectl, helm) = (shell::kubectl(test)?, shell::helm(test)?);
-    let shell = Shell::new(&root(), kubeconfig).with("kubectl", &kubectl).with("berth", Path::new(crate::BERTH));
+    let shell = Shell::new(&root(), kubeconfig).with("kubectl", &kubectl).with("berth", Path::new(BERTH));
     let ask_at = format!("exec sed 's/port: 443$/port: {}/'", ports.webhooks);
     let (shell, helm) = (shell.script("ask-at", &ask_at), helm.canonicalize().unwrap());
     let helm = format!(
@@ -30,6 +32,30 @@ pub fn shell(test: &str, kubeconfig: &Path, ports: Ports) -> Option<Shell> {
         helm.display()
     );
     Some(shell.script("helm", &helm))
+}
+
+/// The arguments by which Berth finds a simulated account of EC2.
+pub fn endpoints(cloud: &ec2::Handle) -> Vec<String> {
+    ["ec2", "sts"].map(|service| format!("--aws-endpoint={service}={}", cloud.endpoint)).to_vec()
+}
+
+/// The variables with which it is in that account.
+pub fn identity(cloud: &ec2::Handle) -> [(&'static str, &str); 3] {
+    [
+        ("AWS_ACCESS_KEY_ID", cloud.access_key.as_str()),
+        ("AWS_SECRET_ACCESS_KEY", &cloud.secret),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ]
+}
+
+/// A shell in which Berth's commands find that account too.
+pub fn with_account(shell: Shell, cloud: &ec2::Handle) -> Shell {
+    let shell = identity(cloud).into_iter().fold(shell, |shell, (name, value)| shell.variable(name, value));
+    let ask_there = format!(
+        "case $1 in hosts | leaks) exec {BERTH} \"$@\" {} ;; *) exec {BERTH} \"$@\" ;; esac",
+        endpoints(cloud).join(" ")
+    );
+    shell.script("berth", &ask_there)
 }
 
 /// Runs it, with more arguments and variables than the page gives, and waits until it is ready.

@@ -117,9 +117,13 @@ impl Walk {
 
     /// The keys and values that a section shows as text.
     pub fn shown(&self, section: &str) -> BTreeMap<String, String> {
+        serde_saphyr::from_str(&self.lines(section).join("\n")).unwrap()
+    }
+
+    /// The lines that a section shows as text.
+    pub fn lines(&self, section: &str) -> &[String] {
         let text = self.texts.iter().find(|block| name(&block.section) == section);
-        let text = text.unwrap_or_else(|| panic!("{}: no text in {section:?}", self.page));
-        serde_saphyr::from_str(&text.lines.join("\n")).unwrap()
+        &text.unwrap_or_else(|| panic!("{}: no text in {section:?}", self.page)).lines
     }
 
     /// Nothing of the page is left.

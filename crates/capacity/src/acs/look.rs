@@ -68,7 +68,7 @@ impl<C: Ways> Annotator<C> {
         for _ in 0..=TRIES {
             let card = match self.cards.get(&site.secret, self.clock.instant()) {
                 Some(card) => card,
-                None => match self.profile(site).await? {
+                None => match self.profile(question.key, site).await? {
                     Ok(profile) => Card::of(&profile),
                     Err(trouble) => return Ok(Err(stuck(trouble))),
                 },
@@ -91,7 +91,7 @@ impl<C: Ways> Annotator<C> {
         };
         let (needed, useful): (Vec<Errand>, Vec<Errand>) = errands(&found, &image);
         if !needed.is_empty() || !useful.is_empty() {
-            match self.profile(site).await {
+            match self.profile(key, site).await {
                 Ok(Ok(profile)) if Card::of(&profile) == card => {
                     let send = |errand: Errand, who: Option<&GroupKey>| {
                         self.catalogue.send(errand, Way::Acs(Box::new(profile.clone())), &by, who);
@@ -139,7 +139,11 @@ impl<C: Ways> Annotator<C> {
     }
 
     /// The keys of a site, read now that they are needed; what may be remembered of them is.
-    async fn profile(&self, site: &Site) -> Result<Result<Profile, Trouble>, Error> {
+    async fn profile(&self, key: &GroupKey, site: &Site) -> Result<Result<Profile, Trouble>, Error> {
+        Ok(self.read_profile(site).await?.inspect_err(|trouble| self.lacks(key, "secret", trouble)))
+    }
+
+    async fn read_profile(&self, site: &Site) -> Result<Result<Profile, Trouble>, Error> {
         let secret = &site.secret;
         let api: Api<Secret> = Api::namespaced(self.writer.client().clone(), secret.namespace().unwrap_or_default());
         let found = api.get_opt(secret.name()).await;

@@ -189,7 +189,7 @@ impl Caller {
                 let given = timeout_at(end, provider.get()).await;
                 let given = given.map_err(|_| early(Cause::Crowded))?;
                 let given = given.map_err(|error| {
-                    self.meter.unsigned(self.service.as_str(), call.operation, self.region.as_str(), error.kind());
+                    self.meter.unsigned(self.service.as_str(), call.operation, self.region.as_str(), error.counted());
                     early(Cause::Credentials(error))
                 })?;
                 Some(given)
