@@ -184,10 +184,10 @@ fn module_of(source: &str, path: &str) -> Option<String> {
     None
 }
 
-/// Every place where the code of rooms names a reason by its type.
+/// Every place where the code of rooms, and what they share, names a reason by its type.
 fn named() -> Vec<Named> {
     let mut found = Vec::new();
-    for room in ["claim-kind", "claims", "vip", "capacity", "hosts", "clusters", "machines"] {
+    for room in ["kit", "claim-kind", "claims", "vip", "capacity", "hosts", "clusters", "machines"] {
         let mut sources = Vec::new();
         files_below(&root().join("crates").join(room).join("src"), "rs", &mut sources);
         sources.retain(|path| !path.iter().any(|part| part.to_string_lossy().contains("test")));
