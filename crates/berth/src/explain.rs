@@ -7,6 +7,7 @@ mod clusters;
 mod machines;
 mod members;
 mod metal;
+mod other;
 
 use std::io::Write;
 
@@ -68,7 +69,8 @@ pub struct TreeOptions {
 #[command(mut_arg("namespace", |arg| arg.help("Namespace of the object (default: the one of the kubeconfig)")))]
 pub struct AboutOptions {
     /// What to look at, for example cluster/prod, cluster.anywhere/prod, metal3machine/m-1, hostclaim/web-1, awsmachine/m-1,
-    /// machinedeployment/workers or kubeadmcontrolplane/prod
+    /// machinedeployment/workers or kubeadmcontrolplane/prod; any other kind that Berth serves or reads is explained by its
+    /// conditions
     #[arg(value_name = "KIND/NAME", value_parser = subject)]
     pub subject: Subject,
     #[command(flatten)]
@@ -119,6 +121,8 @@ pub enum Subject {
     Group(Vec<GroupKind>, String),
     /// The control plane of kubeadm of this name.
     Plane(String),
+    /// The object of this name, of a kind without a screen of its own.
+    Other(&'static other::Sort, String),
 }
 
 /// Flags of the tables.
@@ -176,15 +180,21 @@ fn subject(text: &str) -> Result<Subject, String> {
         ("machinedeployment", "" | "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Deployment], owned),
         ("machinepool", "" | "cluster.x-k8s.io") => Subject::Group(vec![GroupKind::Pool], owned),
         ("kubeadmcontrolplane", "" | "controlplane.cluster.x-k8s.io") | ("kcp", "") => Subject::Plane(owned),
-        _ => {
-            return Err(format!(
-                "the kind `{kind}` is not known here; known are: cluster, cluster.anywhere, metal3machine, hostclaim, awsmachine, \
-                 machineset, machinedeployment, machinepool, kubeadmcontrolplane"
-            ));
-        }
+        _ => match other::find(word, group) {
+            Some(sort) => Subject::Other(sort, owned),
+            None => return Err(unknown(kind)),
+        },
     };
     name.parse::<api::names::DnsSubdomain>().map_err(|error| error.to_string())?;
     Ok(subject)
+}
+
+/// No kind is called so.
+fn unknown(kind: &str) -> String {
+    let own =
+        "cluster, cluster.anywhere, metal3machine, hostclaim, awsmachine, machineset, machinedeployment, machinepool";
+    let others: Vec<String> = other::SORTS.iter().map(other::Sort::word).collect();
+    format!("the kind `{kind}` is not known here; known are: {own}, {}", others.join(", "))
 }
 
 /// Explains an object.
@@ -219,9 +229,8 @@ async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<
         Subject::Group(kinds, name) => {
             return groups::about(client, options, kinds, name, capacity, home.as_str()).await;
         }
-        Subject::Plane(name) => anyhow::bail!(
-            "control planes are drawn and not explained; see `berth tree kubeadmcontrolplane/{name}`, and explain one of its machines"
-        ),
+        Subject::Plane(name) => return show(&other::about(client, options, &other::PLANE, name).await?),
+        Subject::Other(sort, name) => return show(&other::about(client, options, sort, name).await?),
     };
     let (namespace, config) = (options.place.namespace(client), options.operator.addresses());
     let (reader, which) = (Reader::new(client, Some(&namespace)), Which::One(&namespace, name));
@@ -232,6 +241,10 @@ async fn explained(client: &Client, options: &ExplainOptions) -> anyhow::Result<
 
 /// Draws an object as a tree.
 pub async fn draw(options: TreeOptions) -> anyhow::Result<()> {
+    // No server is needed to say this.
+    if let Subject::Other(sort, name) = &options.about.subject {
+        return Err(other::undrawn(sort, name));
+    }
     let client = connect(&options.about.place.cluster).await?;
     shown(options.about.watch, async || Box::pin(drawn(&client, &options)).await).await
 }
@@ -256,6 +269,7 @@ async fn drawn(client: &Client, options: &TreeOptions) -> anyhow::Result<String>
         Subject::Metal(name) => return show(&metal::draw(client, options, name).await?),
         Subject::Group(kinds, name) => return show(&members::draw(client, options, kinds, name).await?),
         Subject::Plane(name) => return show(&members::plane(client, options, name).await?),
+        Subject::Other(sort, name) => return Err(other::undrawn(sort, name)),
     };
     // Of one cluster; its machines are read beside it.
     let (namespace, config) = (options.place.namespace(client), options.operator.addresses());

@@ -5,6 +5,7 @@ mod clusters;
 mod cut;
 mod machines;
 mod metal;
+mod object;
 mod reader;
 mod served;
 
@@ -22,6 +23,7 @@ pub use claims::{Hardware, claims, claims_alone, claims_around, hosts, zones};
 pub use clusters::{Anywhere, cluster, clusters, datacenter_of, every_cluster, machines_of};
 pub use machines::{Surroundings, around_machines, machine, machines};
 pub use metal::{Metal, every_metal, metal, metal_of};
+pub use object::{Thing, key, object};
 pub use reader::{Read, Reader, Shown};
 
 use crate::near;
@@ -135,19 +137,30 @@ fn is_forbidden(error: &kube::Error) -> bool {
 /// There is no such object, but perhaps one that was meant.
 fn missing<K: View>(items: &[K], kind: &Kind, key: &ObjectKey, command: &str) -> anyhow::Error {
     let keys: Vec<ObjectKey> = items.iter().map(ObjectKey::of).collect();
-    let (namespace, name) = (key.namespace().unwrap_or_default(), key.name());
+    absent(&keys, kind, key, command)
+}
+
+/// The same where those that are there are known by their keys.
+fn absent(keys: &[ObjectKey], kind: &Kind, key: &ObjectKey, command: &str) -> anyhow::Error {
+    let name = key.name();
     let elsewhere = keys.iter().find(|other| other.name() == name);
     let here = keys.iter().filter(|other| other.namespace() == key.namespace()).map(ObjectKey::name);
     let meant = elsewhere.cloned().or_else(|| {
         let name = near::nearest(name, here)?;
-        Some(ObjectKey::namespaced(namespace, name))
+        Some(match key.namespace() {
+            Some(namespace) => ObjectKey::namespaced(namespace, name),
+            None => ObjectKey::cluster_scoped(name),
+        })
     });
     let what = &kind.kind;
     match meant {
         Some(meant) => {
-            let (namespace, name) = (meant.namespace().unwrap_or_default(), meant.name());
-            anyhow!("there is no {what} {key}; perhaps you mean `berth {command}/{name} -n {namespace}`")
+            let place = meant.namespace().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+            anyhow!("there is no {what} {key}; perhaps you mean `berth {command}/{}{place}`", meant.name())
         }
-        None => anyhow!("there is no {what} {key}; see `kubectl get {} -A`", plural(kind)),
+        None => {
+            let everywhere = if key.namespace().is_some() { " -A" } else { "" };
+            anyhow!("there is no {what} {key}; see `kubectl get {}{everywhere}`", plural(kind))
+        }
     }
 }

@@ -4,6 +4,7 @@ mod claims;
 mod machines;
 mod members;
 mod metal;
+mod other;
 mod requests;
 
 use ::vip::config::Config;
@@ -227,7 +228,7 @@ fn a_subject_is_a_known_kind_and_a_name() {
     }
     for (bad, says) in [
         ("prod", "cluster/prod"),
-        ("machine/a", "`machine`"),
+        ("castle/a", "`castle`"),
         ("cluster/", ""),
         ("cluster/A b", "A b"),
         ("cluster/a/b", "a/b"),
