@@ -13,10 +13,11 @@ use crate::shared::{self, Beside};
 use crate::shell::{self, Shell};
 
 /// Programs that pages name and nobody tries here, and why.
-const UNTRIED: [(&str, &str); 5] = [
+const UNTRIED: [(&str, &str); 6] = [
     ("aws", "an account would be needed"),
     ("cargo", "the build of the image is compared with that of the page"),
     ("clusterctl", "it is not built here, and fetches what it installs"),
+    ("cmk", "it removes a machine of a real CloudStack"),
     ("make", "the targets are compared with those of the Makefile"),
     ("man", "not every machine has it"),
 ];
