@@ -46,9 +46,9 @@ impl Helm {
         super::parsed(&text, &chart.display().to_string())
     }
 
-    /// The notes with which a chart is installed.
+    /// The notes with which a chart is installed on a server: the chart looks at what is there.
     pub fn notes(&self, plane: &Plane, args: &[&str]) -> String {
-        let args = [&["install", "berth", "chart", "--dry-run=client"], args].concat();
+        let args = [&["install", "berth", "chart", "--dry-run=server"], args].concat();
         let said = self.run(plane, &args);
         said.split_once("\nNOTES:\n").expect("notes").1.to_owned()
     }
