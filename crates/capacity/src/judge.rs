@@ -509,6 +509,13 @@ fn credential(scene: &Scene, named: Option<&str>) -> Result<Credential, Trouble>
     })
 }
 
+/// By what a group would have credentials, where being without any is its trouble. Secrets are read later than this.
+#[must_use]
+pub fn lacking(scene: &Scene, trouble: &Trouble) -> Option<&'static str> {
+    let found = credential(scene, scene.group.secret()).err()?;
+    (found == *trouble).then(|| if scene.identity.is_some() { "identity" } else { "process" })
+}
+
 fn endpoints(scene: &Scene) -> Result<Endpoints, Trouble> {
     let mut endpoints = scene.config.endpoints.clone();
     for endpoint in scene.infrastructure.iter().flat_map(|found| &found.endpoints) {

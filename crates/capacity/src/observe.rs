@@ -23,7 +23,7 @@ use crate::facts::{
     Shape, World,
 };
 use crate::goal::{Profile, left};
-use crate::judge::{AcsScene, Credential, Ec2Wish, Judgement, Lookup, Scene, Skip, Wish, judge};
+use crate::judge::{AcsScene, Credential, Ec2Wish, Judgement, Lookup, Scene, Skip, Wish, judge, lacking};
 use crate::metal::{self, MetalFault};
 use crate::names::MACHINE_API_NAMESPACE;
 use crate::near::nearest;
@@ -278,8 +278,8 @@ impl<C: Ways> Annotator<C> {
                 Standing::Skipped(skip)
             }
             Judgement::Stuck(trouble) => {
-                if matches!(scene.identity, Some(Err(_))) {
-                    self.metrics.lacks.tell(ROOM, key, "identity", "unusable");
+                if let Some(kind) = lacking(&scene, &trouble) {
+                    self.lacks(key, kind, &trouble);
                 }
                 Standing::Stuck { trouble, again: None }
             }

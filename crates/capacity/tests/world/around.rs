@@ -6,14 +6,16 @@ use capacity::config::Config;
 use kit::feed::Scope;
 use kit::telemetry::Metrics;
 use serde_json::{Value, json};
-use sim::server::{Action, Rule};
+use sim::server::{Action, Kind, Rule, Server};
 
+use crate::cloud::Model;
 use crate::life::{idle, world};
 use crate::objects::*;
 
 const SOON: Duration = Duration::from_secs(5);
 const BUNDLES: &str = "openshift-config-managed";
 const CLUSTER_API: &str = "openshift-cluster-api";
+const PROVIDER: &str = "infrastructure.cluster.x-k8s.io";
 
 fn bundle(text: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-cloud-config", "namespace": BUNDLES},
@@ -268,4 +270,95 @@ async fn nothing_is_judged_before_all_is_known_that_it_is_judged_by() {
         assert!(server.wait_until(2 * slow, has(DEPLOYMENTS, NS, "d", "cpu", "4")).await, "{path}");
         assert_eq!(events(&server, "d"), [], "{path}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_knows_only_the_older_cluster_api_is_served_too() {
+    let (server, cloud) = (Server::new(1), Model::default());
+    for (kind, plural) in
+        [("Cluster", "clusters"), ("MachineDeployment", "machinedeployments"), ("MachineSet", "machinesets")]
+    {
+        server.register(Kind::namespaced("cluster.x-k8s.io", "v1beta1", kind, plural));
+    }
+    for (kind, plural) in [("AWSMachineTemplate", "awsmachinetemplates"), ("AWSCluster", "awsclusters")] {
+        server.register(Kind::namespaced(PROVIDER, "v1beta2", kind, plural));
+    }
+    server.namespace(NS);
+    let older = |mut object: Value, reference: &str| {
+        object["apiVersion"] = json!("cluster.x-k8s.io/v1beta1");
+        let named = object.pointer_mut(reference).unwrap();
+        named["apiVersion"] = json!(format!("{PROVIDER}/v1beta2"));
+        named.as_object_mut().unwrap().remove("apiGroup");
+        object
+    };
+    for object in [
+        older(group("MachineDeployment", "d", "t"), "/spec/template/spec/infrastructureRef"),
+        older(cluster(("AWSCluster", "c"), None), "/spec/infrastructureRef"),
+        aws_cluster("us-west-2"),
+        template("t", "m5.xlarge"),
+    ] {
+        server.put(object).unwrap();
+    }
+    let _process = running(&server, config(), cloud.clone());
+    assert!(server.wait_until(LIMIT, has(DEPLOYMENTS, NS, "d", "cpu", "4")).await);
+    server
+        .edit(TEMPLATES, NS, "t", |object| object["spec"]["template"]["spec"]["instanceType"] = json!("m6g.4xlarge"))
+        .unwrap();
+    assert!(server.wait_until(SOON, has(DEPLOYMENTS, NS, "d", "cpu", "16")).await);
+    assert_eq!((cloud.lists("us-west-2"), cloud.calls()), (1, 1));
+}
+
+/// The groups that lack credentials, by what they lack and why.
+fn lacking(metrics: &Metrics) -> Vec<String> {
+    let start = "berth_room_credentials_lacking{room=\"capacity\",";
+    metrics.encode().lines().filter_map(|line| line.strip_prefix(start)).map(str::to_owned).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_without_credentials_are_counted_by_what_they_lack_until_they_have_them() {
+    let (server, cloud) = world();
+    assert!(server.delete("secrets", OPENSHIFT, "aws"));
+    let named = |name: &str, secret: Value| {
+        let mut set = openshift_set(name, "m5.xlarge");
+        set["spec"]["template"]["spec"]["providerSpec"]["value"]["credentialsSecret"] = secret;
+        set
+    };
+    let mut network = aws_cluster("us-west-2");
+    network["spec"]["identityRef"] = json!({"kind": "AWSClusterControllerIdentity", "name": "default"});
+    for object in [
+        named("gone", json!({"name": "aws"})),
+        named("none", Value::Null),
+        template("t", "m5.xlarge"),
+        cluster(("AWSCluster", "c"), None),
+        network,
+        group("MachineDeployment", "d", "t"),
+    ] {
+        server.put(object).unwrap();
+    }
+    let config = Config { cluster_identity: true, ..config() };
+    let (_process, metrics) = observed(&server, config, cloud, Scope::All);
+    let told = |s: &Server| ["gone", "none", "d"].iter().all(|name| !events(s, name).is_empty());
+    assert!(server.wait_until(LIMIT, told).await);
+    assert_eq!(
+        lacking(&metrics),
+        [
+            r#"kind="identity",reason="missing"} 1"#,
+            r#"kind="process",reason="unusable"} 1"#,
+            r#"kind="secret",reason="missing"} 1"#,
+        ]
+    );
+    server.put(secret("aws", "AKID", "one")).unwrap();
+    server
+        .edit(OPENSHIFT_SETS, OPENSHIFT, "none", |object| {
+            object["spec"]["template"]["spec"]["providerSpec"]["value"]["credentialsSecret"] = json!({"name": "aws"});
+        })
+        .unwrap();
+    let spec = json!({"allowedNamespaces": {}});
+    server.put(identity("AWSClusterControllerIdentity", "default", &spec)).unwrap();
+    for set in ["gone", "none"] {
+        assert!(server.wait_until(LIMIT, has(OPENSHIFT_SETS, OPENSHIFT, set, "vCPU", "4")).await, "{set}");
+    }
+    assert!(server.wait_until(LIMIT, has(DEPLOYMENTS, NS, "d", "cpu", "4")).await);
+    idle().await;
+    assert_eq!(lacking(&metrics), Vec::<String>::new());
 }

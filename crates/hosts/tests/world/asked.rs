@@ -145,6 +145,34 @@ async fn a_static_identity_serves_the_cluster_that_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_machine_without_credentials_is_counted_by_what_it_lacks_until_it_has_them() {
+    let (server, site) = world();
+    let (config, metrics) = (site.config(), kit::telemetry::Metrics::new());
+    let space = config.controller_namespace.clone();
+    keyed(&server, &site, &space);
+    let mut keys = server.get("secrets", &space, "tenant-keys").unwrap();
+    assert!(server.delete("secrets", &space, "tenant-keys"));
+    served_as(&server, "AWSClusterRoleIdentity", "gone");
+    add(&server, dynamic(&site, "m"));
+    let lacking = || -> Vec<String> {
+        let start = "berth_room_credentials_lacking{room=\"hosts\",";
+        metrics.encode().lines().filter_map(|line| line.strip_prefix(start)).map(str::to_owned).collect()
+    };
+    let _process = site.start_counted(&server, config, &metrics);
+    let refused = |s: &Server| reason(s, "m", "InstanceReady") == "InstanceProvisionFailed";
+    assert!(server.wait_until(LIMIT, refused).await, "{:?}", server.get(MACHINES, NS, "m"));
+    assert_eq!(lacking(), [r#"kind="identity",reason="unusable"} 1"#]);
+    served_as(&server, "AWSClusterStaticIdentity", "tenant");
+    let missing = [r#"kind="secret",reason="missing"} 1"#];
+    assert!(server.wait_until(LIMIT, |_| lacking() == missing).await, "{:?}", lacking());
+    keys["metadata"] = json!({"name": "tenant-keys", "namespace": space});
+    server.put(keys).unwrap();
+    assert!(server.wait_until(LIMIT, |s| is_ready(s, "m")).await, "{:?}", server.get(MACHINES, NS, "m"));
+    pass(120).await;
+    assert_eq!(lacking(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_role_is_taken_on_with_the_keys_it_names_and_only_where_it_is_allowed() {
     let (server, site) = world();
     let config = site.config();
