@@ -60,10 +60,10 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use api::key::ObjectKey;
-use kit::events::Events;
 use kit::manager::{self, Manager, Stage};
 use kit::queue::Priority;
 use kit::room::{Driver, Room};
+use kit::teller::Teller;
 use kit::write::Writer;
 
 use crate::acs::cards::Cards;
@@ -115,8 +115,8 @@ pub fn mount<C: Ways>(
         catalogue: Arc::clone(&catalogue),
         table: Arc::clone(&table),
         cards: Arc::clone(&cards),
-        writer: Writer::new(client.clone(), name),
-        events: Events::new(client.clone(), name, Some(manager.instance().to_owned())),
+        writer: Writer::new(client, name),
+        events: Teller::start(manager, name),
         clock: clock.clone(),
         metrics,
     });

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use jiff::Timestamp;
 use kit::class::{Class, Classify};
 use kit::clock::Clock;
-use kit::events::Events;
 use kit::feed::Version;
 use kit::kinds::Kind;
 use kit::room::{Flow, NoStatus, Report, Room, Stand, Trouble as Failure, Violation};
+use kit::teller::Teller;
 use kit::write::{self, Target, Writer};
 
 use crate::acs::cards::Cards;
@@ -75,7 +75,7 @@ pub struct Annotator<C> {
     pub(crate) config: Arc<Config>,
     pub(crate) catalogue: Arc<Catalogue<C>>,
     pub(crate) writer: Writer,
-    pub(crate) events: Events,
+    pub(crate) events: Teller,
     pub(crate) clock: Clock,
     pub(crate) metrics: CapacityMetrics,
     pub(crate) memories: Mutex<Memories>,
@@ -97,8 +97,8 @@ pub struct Parts<C> {
     pub cards: Arc<Cards>,
     /// Writes annotations.
     pub writer: Writer,
-    /// Says what is wrong.
-    pub events: Events,
+    /// Says what is wrong, behind the annotations that groups wait for.
+    pub events: Teller,
     /// Tells the time.
     pub clock: Clock,
     /// Counts.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use capacity::config::Config;
 use kit::feed::Scope;
+use kit::manager::Options;
 use kit::telemetry::Metrics;
 use serde_json::{Value, json};
 use sim::server::{Action, Kind, Rule, Server};
@@ -361,4 +362,22 @@ async fn groups_without_credentials_are_counted_by_what_they_lack_until_they_hav
     assert!(server.wait_until(LIMIT, has(DEPLOYMENTS, NS, "d", "cpu", "4")).await);
     idle().await;
     assert_eq!(lacking(&metrics), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_many_groups_are_annotated_nobody_waits_for_an_event() {
+    let (server, cloud) = world();
+    for number in 0..15 {
+        server.put(openshift_set(&format!("s-{number}"), "m5.xlarge")).unwrap();
+    }
+    server.put(openshift_set("typo", "m5.xlrage")).unwrap();
+    let slow = Duration::from_secs(3);
+    server.inject(Rule::any().method("PATCH").path_contains("machinesets").always(), Action::Delay(slow));
+    // One worker more than there are writes.
+    let options = Options { workers: 16, ..Options::default() };
+    let (_process, _) = with_workers(&server, config(), cloud.clone(), options);
+    tokio::time::sleep(slow * 2 / 3).await;
+    assert_eq!((cloud.looks("us-east-1"), events(&server, "typo")), (1, vec![]), "it is known and not told yet");
+    assert!(server.wait_until(slow, has(OPENSHIFT_SETS, OPENSHIFT, "s-14", "vCPU", "4")).await);
+    assert!(server.wait_until(SOON, |s| events(s, "typo").len() == 1).await);
 }

@@ -191,10 +191,14 @@ async fn managed<W: Ways>(
 
 /// A process under a paused clock that follows some namespaces only, and what it counts.
 pub fn observed<C: Cloud>(server: &Server, config: Config, cloud: C, scope: Scope) -> (JoinSet<()>, Metrics) {
+    with_workers(server, config, cloud, Options { scope, workers: 4, ..Options::default() })
+}
+
+/// The same with as many workers as are wanted.
+pub fn with_workers<C: Cloud>(server: &Server, config: Config, cloud: C, options: Options) -> (JoinSet<()>, Metrics) {
     let (mut tasks, metrics) = (JoinSet::new(), Metrics::new());
     let clock = Clock::simulated((server.clock())(), 1);
     let acs = CloudStacks::new(AcsOptions::new("berth/test"), clock.clone(), AcsMeter::default());
-    let options = Options { scope, workers: 4, ..Options::default() };
     let client = server.client("capacity").kube();
     tasks.spawn(managed(client, clock, config, Both { aws: cloud, acs }, options, metrics.clone()));
     (tasks, metrics)
