@@ -20,7 +20,7 @@ use api::views::{CLUSTER_API_GROUP, INFRASTRUCTURE_GROUP};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use kit::clock::Clock;
-use kit::explain::{Explanation, Extent};
+use kit::explain::{Explanation, Extent, Level};
 use kube::Client;
 use serde::Serialize;
 
@@ -36,6 +36,9 @@ pub use files::PassedOver;
 
 /// The group of claims.
 const METAL_GROUP: &str = "metal3.io";
+
+/// What is said of an object that admission would not take, or whose machines it would not.
+const REFUSED: &str = "would be refused: ";
 
 /// How the operator runs, where that changes what becomes of objects that others write. The flags are those of `berth run`.
 #[derive(Args, Debug)]
@@ -82,11 +85,18 @@ pub fn plan(options: &PlanOptions) -> anyhow::Result<()> {
             return Err(plan::nothing(options.live).into());
         }
         let document = Told { items: &told, passed_over: &passed_over };
-        return print(output, "ExplanationList", &document, |screen| whole_screen(screen, &told, &[], &passed_over));
+        print(output, "ExplanationList", &document, |screen| whole_screen(screen, &told, &[], &passed_over))?;
+    } else {
+        let document = Plans { items: &plans, explanations: &told, passed_over: &passed_over };
+        print(output, "PlanList", &document, |screen| whole_screen(screen, &told, &plans, &passed_over))?;
     }
-    let document = Plans { items: &plans, explanations: &told, passed_over: &passed_over };
-    print(output, "PlanList", &document, |screen| whole_screen(screen, &told, &plans, &passed_over))?;
-    if plans.iter().any(|plan| !plan.faults.is_empty()) { Err(Code(FAILED).into()) } else { Ok(()) }
+    if is_refused(&told, &plans) { Err(Code(FAILED).into()) } else { Ok(()) }
+}
+
+/// Whether admission would not take something of the files.
+fn is_refused(told: &[Explanation], plans: &[Plan]) -> bool {
+    let refused = |one: &Explanation| one.level == Level::Problem && one.summary.contains(REFUSED);
+    told.iter().any(refused) || plans.iter().any(|plan| !plan.faults.is_empty())
 }
 
 /// Everything that people read of files.

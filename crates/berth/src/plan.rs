@@ -249,13 +249,14 @@ fn value(value: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use crate::screen::tests::at_widths;
+    use crate::screen::tests::{at_widths, document};
 
     const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGE7LJhzVsoIcAcSZjhoSDDTH12Jl0t6eJLWlrHjBPGi";
 
-    fn files(version: &str, offering: &str, count: u8, host: &str) -> Documents {
+    /// A cluster with everything that it refers to.
+    pub fn files(version: &str, offering: &str, count: u8, host: &str) -> Documents {
         let text = format!(
             r#"
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
@@ -352,8 +353,7 @@ spec:
     fn the_document_for_programs() {
         let old = files("1.31", "large", 2, "172.16.0.5");
         let plans = plan(&files("1.31", "huge", 3, "172.16.0.5"), Some(&old), &Terms::default(), &Settings::default());
-        insta::assert_snapshot!(
-            serde_json::to_string_pretty(&Plans { items: &plans, explanations: &[], passed_over: &[] }).unwrap()
-        );
+        let plans = Plans { items: &plans, explanations: &[], passed_over: &[] };
+        insta::assert_snapshot!(document("PlanList", &plans));
     }
 }

@@ -25,7 +25,7 @@ use kit::kinds::Kind;
 
 use super::files::Files;
 use super::owners::{adopt, labelled, owner_of};
-use super::{AheadOptions, seen};
+use super::{AheadOptions, REFUSED, seen};
 use crate::explain::closed;
 use crate::look::{Reader, Surroundings};
 
@@ -299,7 +299,7 @@ impl Case {
         };
         let unread = self.snapshot.machine.problem.as_deref().map(str::to_owned);
         if let Some(problem) = unread.or_else(|| problem(&self.spec).filter(|_| !has_begun(&self.snapshot))) {
-            return told(Level::Problem, format!("it would be refused: {problem}"));
+            return told(Level::Problem, format!("it {REFUSED}{problem}"));
         }
         if has_begun(&self.snapshot) {
             let (namespace, name) = (self.snapshot.key.namespace().unwrap_or_default(), self.snapshot.key.name());
@@ -367,14 +367,14 @@ impl Template {
     fn told(self, unseen: &[String]) -> Explanation {
         let (mut facts, mut unseen) = (Vec::new(), unseen.to_vec());
         let (level, summary) = match self.spec {
-            Err(error) => (Level::Problem, format!("it would be refused: spec.template.spec: {error}")),
+            Err(error) => (Level::Problem, format!("it {REFUSED}spec.template.spec: {error}")),
             Ok(mut spec) => {
                 fill(&mut spec);
                 facts.push(fact("instance type", spec.instance_type.clone()));
                 let zone = spec.dynamic_host_allocation.as_ref().and_then(|hosts| hosts.availability_zone.as_deref());
                 facts.extend(zone.map(|zone| fact("zone", zone)));
                 match (problem(&spec), spec.dynamic_host_allocation.is_some()) {
-                    (Some(problem), _) => (Level::Problem, format!("a machine of it would be refused: {problem}")),
+                    (Some(problem), _) => (Level::Problem, format!("a machine of it {REFUSED}{problem}")),
                     (None, false) => (Level::Aside, format!("for a machine of it {}", unwanted(&spec))),
                     (None, true) => match wanted(&spec) {
                         Ok((_, hosts)) => {
@@ -382,7 +382,7 @@ impl Template {
                             unseen.extend([later.to_owned(), UNASKED.to_owned()]);
                             (Level::Ok, format!("for each machine of it {hosts} would be allocated"))
                         }
-                        Err(why) => (Level::Problem, format!("a machine of it would be refused: {why}")),
+                        Err(why) => (Level::Problem, format!("a machine of it {REFUSED}{why}")),
                     },
                 }
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::key::ObjectKey;
+use api::names::{DnsLabel, DnsSubdomain};
 use k8s_openapi::jiff::Timestamp;
 use kit::kinds::Kind;
 use kube::api::{Api, DynamicObject};
@@ -11,6 +12,17 @@ use serde_json::{Value, json};
 
 use crate::Usage;
 use crate::look::{Reader, Shown};
+
+/// Metadata that the server alone writes.
+const SERVERS: [&str; 7] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+];
 
 /// What files hold, and what of it was taken into account.
 #[derive(Debug)]
@@ -65,7 +77,8 @@ impl Files {
         for (file, text) in files {
             let objects: Vec<Value> =
                 serde_saphyr::from_multiple(text).map_err(|error| Usage(format!("{file}: {error}")))?;
-            all.extend(objects.into_iter().map(|object| Filed { object, stored: None, counts: false }));
+            let filed = |object| Filed { object: appliable(object), stored: None, counts: false };
+            all.extend(objects.into_iter().map(filed));
         }
         Ok(Self { all, now })
     }
@@ -152,6 +165,17 @@ impl Files {
     }
 }
 
+/// An object without what nobody applies: a file that was saved from a server holds that too, and it tells of another time.
+fn appliable(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+        if let Some(meta) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+            meta.retain(|name, _| !SERVERS.contains(&name.as_str()));
+        }
+    }
+    object
+}
+
 /// An object as the server would have it once it is applied.
 async fn stored<K: Shown>(
     reader: &Reader<'_>,
@@ -159,16 +183,28 @@ async fn stored<K: Shown>(
     now: Timestamp,
 ) -> anyhow::Result<(Value, Option<String>)> {
     let namespace = K::NAMESPACED.then(|| reader.client.default_namespace());
-    let planned = born(filed.object.clone(), namespace, now);
+    let mut object = json!({});
+    merge(&mut object, &filed.object);
+    let planned = born(object, namespace, now);
+    let text = |at: &str| planned.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (place, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    // Both become part of the address that the server is asked at.
+    let wrong = |why: String| Usage(format!("{} of the files: metadata.{why}", filed.part("kind")));
+    name.parse::<DnsSubdomain>().map_err(|error| wrong(format!("name: {error}")))?;
+    if K::NAMESPACED {
+        place.parse::<DnsLabel>().map_err(|error| wrong(format!("namespace: {error}")))?;
+    }
+    let unknown = |Kind { kind, group, .. }: Kind, version: &str| {
+        format!("the server does not know {kind} ({group}{version}), so nothing can be applied of it yet")
+    };
     let Some(served) = reader.kind::<K>().await? else {
-        let Kind { kind, group, .. } = Kind::of::<K>();
-        let note = format!("the server does not know {kind} ({group}), so nothing can be applied of it yet");
-        return Ok((planned, Some(note)));
+        return Ok((planned, Some(unknown(Kind::of::<K>(), ""))));
     };
     // As the file spells it: two versions of a kind may have different fields for the same thing.
     let kind = Kind { version: filed.version().to_owned(), ..served };
-    let text = |at: &str| planned.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (place, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    if !reader.serves(&kind).await? {
+        return Ok((planned, Some(unknown(Kind::of::<K>(), &format!("/{}", kind.version)))));
+    }
     let api: Api<DynamicObject> = match K::NAMESPACED {
         true => Api::namespaced_with(reader.client.clone(), &place, &kind.resource()),
         false => Api::all_with(reader.client.clone(), &kind.resource()),
@@ -203,12 +239,15 @@ pub fn born(mut object: Value, namespace: Option<&str>, now: Timestamp) -> Value
     object
 }
 
-/// What applying does: what is said counts, what is not said stays, and lists are taken whole.
+/// What applying does: what is said counts, what is not said stays, what is said to be null goes, and lists are taken whole.
 fn merge(there: &mut Value, said: &Value) {
     match (there, said) {
         (Value::Object(there), Value::Object(said)) => {
             for (key, value) in said {
-                merge(there.entry(key.clone()).or_insert(Value::Null), value);
+                match value {
+                    Value::Null => drop(there.remove(key)),
+                    value => merge(there.entry(key.clone()).or_insert_with(|| json!({})), value),
+                }
             }
         }
         (there, said) => *there = said.clone(),

@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::files::{Files, born};
 use super::owners::{adopt, labelled, owner_of};
-use super::{AheadOptions, seen};
+use super::{AheadOptions, REFUSED, seen};
 use crate::look::Reader;
 
 /// Who looks after these machines.
@@ -149,7 +149,7 @@ impl Seen {
             return told(Level::Aside, format!("no claim would be made while it is paused: {why}"));
         }
         if let Some(problem) = thought.invalid {
-            return told(Level::Problem, format!("it would be refused: {problem}"));
+            return told(Level::Problem, format!("it {REFUSED}{problem}"));
         }
         match snapshot.claimed() {
             Some((_, Whose::Theirs)) => {

@@ -136,6 +136,85 @@ async fn what_is_there_keeps_what_a_file_does_not_say() {
     assert!(text.contains("the claim has the host metal/three") && !text.contains("bind metal/two"), "{text}");
 }
 
+#[tokio::test]
+async fn what_only_the_server_writes_is_not_taken_from_a_file() {
+    let server = server();
+    put(&server, [host("two", "large"), policy()]);
+    // Saved from another server, where it had a host.
+    let saved = json!({
+        "metadata": {"uid": "elsewhere", "resourceVersion": "77", "generation": 9,
+            "creationTimestamp": "2020-01-01T00:00:00Z", "deletionTimestamp": "2020-01-02T00:00:00Z"},
+        "status": {"bareMetalHost": {"namespace": "metal", "name": "nine"}}});
+    let mut files = file(&[merged(claim("web"), &saved)]);
+    let new = told(&server, &mut files, &[]).await;
+    let text = serde_json::to_string(&new).unwrap();
+    assert!(text.contains("bind metal/two") && !text.contains("nine"), "{text}");
+    let key = ObjectKey::namespaced("team-a", "web");
+    let stored = |files: &Files| files.stored("metal3.io", "HostClaim", &key).unwrap().clone();
+    assert_eq!(stored(&files)["metadata"]["creationTimestamp"], NOW);
+    assert_eq!((stored(&files).get("status"), stored(&files)["metadata"].get("deletionTimestamp")), (None, None));
+
+    // What generators leave in files takes nothing from what is there.
+    let there = server.put(claim("web")).unwrap();
+    let mut blank = claim("web");
+    (blank["metadata"]["creationTimestamp"], blank["status"]) = (Value::Null, json!({}));
+    blank["spec"]["hostSelector"] = Value::Null;
+    let mut files = file(&[blank]);
+    told(&server, &mut files, &[]).await;
+    for field in ["uid", "creationTimestamp"] {
+        assert_eq!(stored(&files)["metadata"][field], there["metadata"][field], "{field}");
+    }
+    assert_eq!(stored(&files)["spec"].get("hostSelector"), None, "what is said to be null goes");
+}
+
+#[tokio::test]
+async fn a_version_that_is_not_served_is_told_and_a_name_that_is_none_is_refused() {
+    let server = server();
+    put(&server, [host("two", "large"), policy()]);
+    let newer = merged(claim("web"), &json!({"apiVersion": "metal3.io/v9"}));
+    let told = told(&server, &mut file(&[newer]), &[]).await;
+    let unknown = "the server does not know HostClaim (metal3.io/v9), so nothing can be applied of it yet";
+    assert!(told[0].unseen.iter().any(|why| why == unknown), "{told:?}");
+    let options = options(&[]);
+    let refused = async |object: Value| {
+        let mut files = file(&[object]);
+        let error =
+            Box::pin(ahead(&server.kube(), &mut files, &options.ahead, NOW.parse().unwrap())).await.unwrap_err();
+        assert!(error.is::<Usage>(), "{error:#}");
+        error.to_string()
+    };
+    for name in ["", "../secrets/keys", "No_Name"] {
+        let said = refused(claim(name)).await;
+        assert!(said.starts_with("HostClaim of the files: metadata.name: "), "{said}");
+    }
+    let said = refused(merged(claim("web"), &json!({"metadata": {"namespace": "a/b"}}))).await;
+    assert!(said.starts_with("HostClaim of the files: metadata.namespace: "), "{said}");
+}
+
+#[tokio::test]
+async fn clusters_on_cloudstack_and_what_others_write_are_told_together() {
+    use ::clusters::admit::Terms;
+    use ::clusters::render::Settings;
+    let server = server();
+    put(&server, [host("two", "large"), policy()]);
+    let mut files = file(&[claim("web"), json!({"apiVersion": "v1", "kind": "Secret"})]);
+    let told = told(&server, &mut files, &[]).await;
+    let documents = plan::tests::files("1.31", "large", 2, "172.16.0.5");
+    let plans = ::clusters::plan::plan(&documents, None, &Terms::default(), &Settings::default());
+    let passed_over = files.passed_over();
+    insta::assert_snapshot!(at_widths(|screen| whole_screen(screen, &told, &plans, &passed_over)));
+    let all = Plans { items: &plans, explanations: &told, passed_over: &passed_over };
+    insta::assert_snapshot!("all_of_the_same_files_for_programs", document("PlanList", &all));
+    assert!(!is_refused(&told, &plans));
+    let faults = ::clusters::plan::plan(
+        &plan::tests::files("1.31", "large", 2, "172.16.0.6:0"),
+        None,
+        &Terms::default(),
+        &Settings::default(),
+    );
+    assert!(is_refused(&told, &faults), "{faults:?}");
+}
+
 #[test]
 fn other_objects_are_passed_over_by_kind_and_a_file_that_is_none_is_named() {
     let text =

@@ -105,6 +105,15 @@ impl<'a> Reader<'a> {
         self.first(&any.at(K::VERSIONS)).await.with_context(|| format!("asking the server for {}", any.kind))
     }
 
+    /// Whether the server knows a kind at this version.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn serves(&self, kind: &Kind) -> anyhow::Result<bool> {
+        let found = self.first(std::slice::from_ref(kind)).await;
+        Ok(found.with_context(|| format!("asking the server for {}", kind.kind))?.is_some())
+    }
+
     /// The first of these versions of a kind that is served.
     pub(super) async fn first(&self, candidates: &[Kind]) -> Result<Option<Kind>, Box<kube::Error>> {
         let served = self.served.get_or_try_init(|| Served::ask(self.client)).await?;

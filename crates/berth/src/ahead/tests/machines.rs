@@ -91,6 +91,12 @@ async fn what_cannot_be_known_without_ec2_or_the_cluster_is_said() {
     assert!(summary("lost").contains("no private subnet in zone us-west-2c"), "{}", summary("lost"));
     assert!(sentence(&told[1], "before anything is done").contains("no Machine refers to it"));
     assert!(told.iter().all(|one| one.unseen.iter().any(|unseen| unseen.contains("EC2 was not asked"))));
+    let refused: Vec<bool> = told.iter().map(|one| is_refused(std::slice::from_ref(one), &[])).collect();
+    assert_eq!(
+        refused,
+        told.iter().map(|one| one.object.name == "wrong").collect::<Vec<_>>(),
+        "the exit code tells it"
+    );
 }
 
 #[tokio::test]
@@ -98,7 +104,7 @@ async fn a_machine_that_has_its_host_asks_for_no_other() {
     let server = server();
     put(&server, [cluster("AWSCluster"), network(), runs("prod-0")]);
     let told = told(&server, &mut file(&[machine("prod-0", &json!({}))]), &["--max-hosts-per-cluster=1"]).await;
-    assert_eq!((told[0].level, told[0].needs.len()), (kit::explain::Level::Ok, 0), "{told:?}");
+    assert_eq!((told[0].level, told[0].needs.len()), (Level::Ok, 0), "{told:?}");
 }
 
 #[tokio::test]
@@ -114,7 +120,7 @@ async fn a_machine_that_is_not_looked_after_is_promised_nothing_and_takes_nothin
     ]);
     let told = told(&server, &mut files, &["--watch-filter=ours", "--max-hosts-per-cluster=1"]).await;
     assert_eq!(told[0].summary, "no dedicated host would be allocated: the watch filter does not take it in");
-    assert_eq!((told[0].level, told[0].next.len()), (kit::explain::Level::Aside, 0), "{told:?}");
+    assert_eq!((told[0].level, told[0].next.len()), (Level::Aside, 0), "{told:?}");
     assert!(told[1].summary.starts_with("a dedicated host for m5.metal would be allocated in "), "{told:?}");
 }
 
