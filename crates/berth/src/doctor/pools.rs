@@ -90,7 +90,11 @@ fn judge(pools: &BTreeMap<Name, Option<PoolCounts>>, claims: &[IPAddressClaim]) 
 
 fn fine(pools: &BTreeMap<Name, Option<PoolCounts>>) -> Check {
     let counted = pools.values().flatten();
-    let (free, all) = counted.fold((0, 0), |(free, all), counts| (free + counts.free, all + counts.total));
+    // A pool of IPv6 may have as many as a count can tell.
+    let sum = |(free, all): (i64, i64), counts: &PoolCounts| {
+        (free.saturating_add(counts.free), all.saturating_add(counts.total))
+    };
+    let (free, all) = counted.fold((0, 0), sum);
     match pools.len() {
         0 => Check::ok(NAME, "no pool: clusters get addresses that their users choose"),
         1 => Check::ok(NAME, format!("1 pool with {free} of {all} addresses free")),
@@ -182,6 +186,15 @@ mod tests {
         assert_eq!(check.level, Level::Failure);
         assert!(check.found.starts_with("InClusterIPPool/team-a/b: 0 of 20"), "the worst first: {}", check.found);
         assert_eq!(check.fix.unwrap().split("   ").next(), Some("kubectl edit inclusterippool b -n team-a"));
+    }
+
+    #[test]
+    fn pools_that_have_more_than_can_be_counted_are_added_up_all_the_same() {
+        let endless = |name: &str| pool("InClusterIPPool", name, i64::MAX, i64::MAX);
+        let check = of(vec![endless("a"), endless("b")], &[]);
+        let most = i64::MAX;
+        let told = format!("2 pools with {most} of {most} addresses free, none nearly full");
+        assert_eq!((check.level, check.found), (Level::Ok, told));
     }
 
     #[test]
