@@ -53,20 +53,19 @@ pub async fn release(
     seen: Look,
     rows: &[Row],
 ) -> anyhow::Result<()> {
-    let text = options.output.output == Output::Text;
     let found: BTreeSet<&str> =
         rows.iter().filter(|row| row.whose == Whose::Nobody).map(|row| row.host.as_str()).collect();
-    if text {
+    let (stdin, text) = (std::io::stdin(), options.output.output == Output::Text);
+    // What a person is shown and asked is no part of what a program reads.
+    let mut out: Box<dyn Write> = if text { Box::new(std::io::stdout()) } else { Box::new(std::io::stderr()) };
+    let (asks, person) = (!found.is_empty() && !options.yes, stdin.is_terminal());
+    if text || (asks && person) {
         let screen = Screen::standard_output();
         let shown = leaks_screen(screen, rows, true) + &unseen_screen(screen, &seen.unseen);
-        std::io::stdout().write_all(shown.as_bytes())?;
+        out.write_all(shown.as_bytes())?;
     }
-    if !found.is_empty() && !options.yes {
-        let stdin = std::io::stdin();
-        let person = stdin.is_terminal();
-        if !confirmed(found.len(), person, &mut stdin.lock(), &mut std::io::stdout())? {
-            return Err(anyhow!("nothing was released"));
-        }
+    if asks && !confirmed(found.len(), person, &mut stdin.lock(), &mut out)? {
+        return Err(anyhow!("nothing was released"));
     }
     let outcomes = if found.is_empty() { Vec::new() } else { again(client, options, clock, &found).await? };
     match options.output.output {
