@@ -21,6 +21,7 @@ use crate::leaks::LeaksOptions;
 use crate::machines::MachinesOptions;
 use crate::migrate::{ConvertOptions, MigrateOptions};
 use crate::plan::PlanOptions;
+use crate::screen::{self, Screen};
 use crate::top::TopOptions;
 use crate::ui::UiOptions;
 use crate::vip::VipOptions;
@@ -429,8 +430,12 @@ struct Version<'a> {
 pub fn version(options: &OutputOptions) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let rooms: Vec<&str> = crate::rooms::BUILT.iter().map(|room| room.name).collect();
-    let text = |_| format!("berth {version} (rooms: {})", rooms.join(", "));
-    print(options.output, "Version", &Version { version, rooms: &rooms }, text)
+    let version = Version { version, rooms: &rooms };
+    print(options.output, "Version", &version, |screen| version_screen(screen, &version))
+}
+
+fn version_screen(screen: Screen, version: &Version<'_>) -> String {
+    screen::text(screen, &format!("berth {} (rooms: {})", version.version, version.rooms.join(", ")))
 }
 
 #[cfg(test)]
@@ -447,8 +452,10 @@ pub mod tests {
 
     #[test]
     fn the_version_for_programs() {
-        let version = Version { version: "1.2.3", rooms: &["vip", "claims"] };
-        insta::assert_snapshot!(crate::screen::tests::document("Version", &version));
+        let rooms = ["vip", "claims", "machines", "hosts", "capacity", "clusters"];
+        let version = Version { version: "1.2.3", rooms: &rooms };
+        insta::assert_snapshot!(screen::tests::document("Version", &version));
+        insta::assert_snapshot!("the_version", screen::tests::at_widths(|screen| version_screen(screen, &version)));
     }
 
     #[test]

@@ -405,7 +405,7 @@ pub fn vip_rows(told: &Explanation) -> Vec<Vip> {
 
 fn vips_screen(screen: Screen, items: &[Vip]) -> String {
     if items.is_empty() {
-        return "no clusters; look into all namespaces with -A\n".to_owned();
+        return screen::text(screen, "no clusters; look into all namespaces with -A");
     }
     let row = |vip: &Vip| {
         let cell = |value: Option<&str>| value.unwrap_or("-").to_owned();

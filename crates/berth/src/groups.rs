@@ -233,7 +233,7 @@ impl Cells for Row {
 
 fn rows_screen(screen: Screen, items: &[Row]) -> String {
     if items.is_empty() {
-        return "no groups of machines; look into all namespaces with -A\n".to_owned();
+        return screen::text(screen, "no groups of machines; look into all namespaces with -A");
     }
     let row = |row: &Row| {
         let cell = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
@@ -464,10 +464,7 @@ mod tests {
         let rows: Vec<Row> =
             sight.groups().iter().map(|key| Row::new(key, line(&sight, key, &config, None).unwrap())).collect();
         insta::assert_snapshot!(at_widths(|screen| rows_screen(screen, &rows)));
-        assert_eq!(
-            rows_screen(Screen { width: Some(80), colour: false }, &[]),
-            "no groups of machines; look into all namespaces with -A\n"
-        );
+        insta::assert_snapshot!("no_groups", at_widths(|screen| rows_screen(screen, &[])));
     }
 
     #[test]

@@ -211,7 +211,7 @@ pub async fn leaks(options: LeaksOptions) -> anyhow::Result<()> {
 
 fn hosts_screen(screen: Screen, rows: &[Row]) -> String {
     if rows.is_empty() {
-        return "no dedicated hosts of Berth's machines\n".to_owned();
+        return screen::text(screen, "no dedicated hosts of Berth's machines");
     }
     let cells: Vec<[String; 8]> = rows
         .iter()
@@ -237,8 +237,8 @@ fn hosts_screen(screen: Screen, rows: &[Row]) -> String {
 /// The leaks, with how to release them unless that is what is being done.
 fn leaks_screen(screen: Screen, rows: &[Row], releasing: bool) -> String {
     if rows.is_empty() {
-        return "no leaks: every dedicated host that is paid for is a machine's or a claim's, or was left behind on purpose\n"
-            .to_owned();
+        let none = "no leaks: every dedicated host that is paid for is a machine's or a claim's, or was left behind on purpose";
+        return screen::text(screen, none);
     }
     let mut out = String::new();
     for (number, row) in rows.iter().enumerate() {

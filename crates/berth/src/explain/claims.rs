@@ -235,7 +235,7 @@ impl Cells for Claim {
 
 pub(super) fn hosts_screen(screen: Screen, table: &HostTable) -> String {
     if table.items.is_empty() {
-        return "no hosts; look into all namespaces with -A\n".to_owned();
+        return screen::text(screen, "no hosts; look into all namespaces with -A");
     }
     let rows: Vec<[String; 7]> = table
         .items
@@ -265,7 +265,7 @@ pub(super) fn hosts_screen(screen: Screen, table: &HostTable) -> String {
 
 pub(super) fn claims_screen(screen: Screen, table: &ClaimTable) -> String {
     if table.items.is_empty() {
-        return "no claims; look into all namespaces with -A\n".to_owned();
+        return screen::text(screen, "no claims; look into all namespaces with -A");
     }
     let rows: Vec<[String; 7]> = table
         .items

@@ -391,7 +391,7 @@ pub fn row(cluster: &Cluster) -> Row {
 
 fn rows_screen(screen: Screen, items: &[Row]) -> String {
     if items.is_empty() {
-        return "no clusters on CloudStack; look into all namespaces with -A\n".to_owned();
+        return screen::text(screen, "no clusters on CloudStack; look into all namespaces with -A");
     }
     let cells = |row: &Row| {
         [
@@ -412,6 +412,7 @@ fn rows_screen(screen: Screen, items: &[Row]) -> String {
         (count(Level::Waiting), "under way"),
         (count(Level::Problem), "with a problem"),
         (count(Level::Aside), "left alone"),
+        (count(Level::Unknown), "not known"),
     ];
     let tally = screen::text(screen, &tally(rows.len(), "cluster", &counts));
     format!("{}\n{tally}", screen::table(screen, heading, &rows))
@@ -556,6 +557,7 @@ mod tests {
         assert_eq!((row.control_plane, row.workers, row.reason.as_deref()), (3, 2, Some("ClusterInvalid")));
         let drawn = rows_screen(Screen { width: Some(100), colour: false }, &[row]);
         assert!(drawn.contains("1 cluster: 1 with a problem"), "{drawn}");
+        insta::assert_snapshot!("no_clusters", at_widths(|screen| rows_screen(screen, &[])));
     }
 
     #[test]

@@ -350,8 +350,8 @@ async fn machines(
 /// The machines without a claim, with how to remove one.
 fn machines_screen(screen: Screen, rows: &[Row]) -> String {
     if rows.is_empty() {
-        return "no leaks: every virtual machine that was made for a claim has its claim, or is being removed\n"
-            .to_owned();
+        let none = "no leaks: every virtual machine that was made for a claim has its claim, or is being removed";
+        return screen::text(screen, none);
     }
     let mut out = String::new();
     for (number, row) in rows.iter().enumerate() {

@@ -223,9 +223,9 @@ fn all_hosts_and_all_claims() {
         hosts_screen(screen, &hosts),
         claims_screen(screen, &claims)
     )));
-    let screen = Screen { width: None, colour: false };
-    assert!(hosts_screen(screen, &host_table(&sight, Some("nowhere"))).contains("-A"));
-    assert!(claims_screen(screen, &claim_table(&sight, Some("nowhere"), now())).contains("-A"));
+    let (hosts, claims) = (host_table(&sight, Some("nowhere")), claim_table(&sight, Some("nowhere"), now()));
+    let none = at_widths(|screen| hosts_screen(screen, &hosts) + &claims_screen(screen, &claims));
+    insta::assert_snapshot!("no_hosts_and_no_claims", none);
     assert_eq!(claim_table(&sight, Some("team-b"), now()).items.len(), 1);
 }
 

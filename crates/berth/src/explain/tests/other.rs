@@ -109,6 +109,24 @@ fn each_condition_that_does_not_hold_is_told_with_what_it_means_and_since_when()
 }
 
 #[test]
+fn kinds_without_a_screen_of_their_own_on_every_screen() {
+    let fine = [condition("Ready", "True", "InfrastructureReady", ""), condition("Paused", "False", "NotPaused", "")];
+    let waits = [
+        condition("Ready", "False", "NotReady", "* InfrastructureReady: 0/2 hosts fit"),
+        condition("InfrastructureReady", "False", "NoBareMetalHost", NO_HOST),
+        condition("BootstrapConfigReady", "Unknown", "TideTooLow", ""),
+        condition("Paused", "False", "NotPaused", ""),
+    ];
+    let told = [
+        tell("metal3cluster", metal_cluster(&fine)),
+        tell("machine", machine(&json!({"conditions": waits}))),
+        tell("bundles", object("v0", &json!({"spec": {}}))),
+    ];
+    insta::assert_snapshot!(at_widths(|screen| super::super::explanations_screen(screen, &told)));
+    insta::assert_snapshot!("another_kind_for_programs", document("Explanation", &told[1]));
+}
+
+#[test]
 fn without_a_status_it_is_told_whether_one_is_to_be_expected() {
     let policy = tell("hostdeploypolicy", object("teams", &json!({"spec": {}})));
     assert_eq!(
