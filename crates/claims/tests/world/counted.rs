@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use claims::config::Config;
 use serde_json::json;
+use sim::metal::oracle::Forgiven;
 
-use crate::objects::{CLAIMS, claim, hosts, policy};
+use crate::objects::{CLAIMS, HOSTS, INFRA, claim, deployment, edit, hosts, policy, secrets};
 use crate::site::Site;
 
 /// The value of a series whose labels hold this text; none where there is none, or more than one.
@@ -85,4 +86,47 @@ async fn a_tenant_is_told_of_under_its_quota_and_one_without_a_quota_is_not() {
     assert_eq!(site.series("berth_claims_tenant_hosts"), [format!("{tenant} 1")]);
     assert_eq!(site.series("berth_claims_tenant_waiting_claims"), [format!("{tenant} 1")]);
     assert_eq!(site.series("berth_claims_waiting_claims"), ["reason=\"QuotaExceeded\"} 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_claims_hosts_and_copies_have_come_to_is_counted_and_what_it_took() {
+    let torn = [("red".to_owned(), "runs".to_owned())].into();
+    let by_hand = [(INFRA.to_owned(), "h3".to_owned())].into();
+    let site = Site::forgiving(Forgiven { claims: torn, hosts: by_hand, ..Forgiven::default() }, |server| {
+        hosts(server, &["h1", "h2"]);
+        policy(server, &json!({}));
+        secrets(server, "red");
+    });
+    let shown = |metric: &str| site.series(&format!("berth_claims_{metric}"));
+    site.server.put(deployment("red", "runs")).unwrap();
+    site.until_ready("red", "runs").await;
+    assert_eq!(shown("free_hosts"), ["namespace=\"infra\"} 1"]);
+    site.server.put(claim("blue", "holds")).unwrap();
+    site.until_ready("blue", "holds").await;
+    site.server.put(claim("blue", "waits")).unwrap();
+    site.until_condition("blue", "waits", "Associated", "False/NoBareMetalHost").await;
+    site.rest().await;
+    let phase = |phase: &str| format!("kind=\"baremetal\",phase=\"{phase}\"}} 1");
+    assert_eq!(shown("claims"), ["bound", "provisioned", "waiting"].map(phase));
+    assert!(shown("free_hosts").is_empty(), "{:?}", shown("free_hosts"));
+    let counts = |metrics: &[&str]| -> Vec<Vec<String>> { metrics.iter().map(|metric| shown(metric)).collect() };
+    assert_eq!(counts(&["secret_copies", "orphan_hosts", "duplicate_bindings_total"]), [["3"], ["0"], ["0"]]);
+    assert_eq!(counts(&["bind_seconds_count", "select_steps_count", "release_seconds_count"]), [["2"], ["2"], ["0"]]);
+    assert_ne!(shown("select_seconds_count"), ["0"]);
+
+    // A second host of a claim, which is given back, and goes to whoever waits.
+    let consumer = site.host_of("red", "runs")["spec"]["consumerRef"].clone();
+    hosts(&site.server, &["h3"]);
+    edit(&site.server, HOSTS, INFRA, "h3", &json!({"spec": {"consumerRef": consumer}}));
+    site.until_ready("blue", "waits").await;
+    assert_eq!(shown("duplicate_bindings_total"), ["1"]);
+    // A claim that goes, and one that is torn off its host, which is told of at once.
+    assert!(site.server.delete(CLAIMS, "blue", "holds"));
+    site.until_gone("blue", "holds").await;
+    assert_eq!(shown("release_seconds_count"), ["1"]);
+    let _ = site.server.edit(CLAIMS, "red", "runs", |claim| claim["metadata"]["finalizers"] = json!([]));
+    assert!(site.server.delete(CLAIMS, "red", "runs"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(counts(&["orphan_hosts", "secret_copies"]), [["1"], ["3"]]);
+    assert_eq!(shown("claims"), ["bound"].map(phase));
 }

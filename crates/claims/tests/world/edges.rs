@@ -203,6 +203,28 @@ async fn a_pause_that_cannot_be_carried_to_the_host_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_fails_is_tried_again_within_half_a_minute_and_what_is_forbidden_each_minute() {
+    for (status, least, most) in [(403, 8, 12), (500, 20, 60)] {
+        let site = Site::new(open);
+        let made = Rule::any().method("POST").path_contains("/namespaces/infra/secrets").client("room-0").always();
+        let fault = site.server.inject(made, Action::Status(status));
+        site.server.put(deployment("red", "c")).unwrap();
+        site.until("a copy is tried", |server| server.hits(fault) > 0).await;
+        // The first tries come close together.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let before = site.server.hits(fault);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let tries = site.server.hits(fault) - before;
+        assert!((least..=most).contains(&tries), "{status}: {tries} tries in ten minutes");
+        site.server.stop_fault(fault);
+        let begun = tokio::time::Instant::now();
+        site.until_ready("red", "c").await;
+        assert!(begun.elapsed() < Duration::from_secs(70), "{status}: {:?}", begun.elapsed());
+        site.rest().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn people_are_told_of_the_choice_the_conflict_and_the_copies() {
     let site = Site::new(|server| {
         open(server);
@@ -216,6 +238,7 @@ async fn people_are_told_of_the_choice_the_conflict_and_the_copies() {
     edit(&site.server, HOSTS, INFRA, "h1", &json!({"spec": {"consumerRef": other}}));
     site.server.put(deployment("red", "c")).unwrap();
     site.until("the conflict is told", |server| !events(server, "red", "BindConflict").is_empty()).await;
+    assert_ne!(site.series("berth_claims_bind_conflicts_total"), ["0"], "and counted");
     assert_eq!(site.server.get(HOSTS, INFRA, "h1").unwrap()["spec"]["consumerRef"]["kind"], "Machine");
     let claim = site.claim("red", "c");
     assert_ne!(condition(&claim, "Associated"), "False/BareMetalHostNotSynchronized", "a conflict flips nothing");

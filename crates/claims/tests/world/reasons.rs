@@ -238,8 +238,12 @@ async fn each_reason_is_shown_where_it_holds() {
             act(&site.server);
         }
         shows(row.wanted).await;
-        if row.wanted == "Ready=False/HostError" {
-            assert_eq!(condition(&site.claim("red", "c"), "Provisioned"), "True/Provisioned", "it still runs");
+        match row.wanted {
+            "Ready=False/HostError" => {
+                assert_eq!(condition(&site.claim("red", "c"), "Provisioned"), "True/Provisioned", "it still runs");
+            }
+            "Provisioned=False/Deprovisioning" => site.until_event("red", "Deprovisioning").await,
+            _ => {}
         }
     }
 }

@@ -113,10 +113,10 @@ impl Site {
         self.rooms[0].1.abort();
     }
 
-    /// The series of a metric that the last process shows, each with its value.
+    /// The series of a metric that the last process shows, each with its value; the value alone of one without labels.
     pub fn series(&self, metric: &str) -> Vec<String> {
         let text = self.metrics.last().map(Metrics::encode).unwrap_or_default();
-        text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{')).map(str::to_owned).collect()
+        text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix(['{', ' '])).map(str::to_owned).collect()
     }
 
     /// The connection of the first process.

@@ -283,6 +283,7 @@ async fn a_host_that_is_lost_with_its_system_is_not_replaced_in_silence() {
     edit(&site.server, HOSTS, INFRA, name, &json!({"metadata": {"finalizers": null}}));
     assert!(site.server.delete(HOSTS, INFRA, name));
     site.until_condition("red", "c", "Associated", "False/HostLost").await;
+    site.until_event("red", "HostLost").await;
     site.rest_but_lost().await;
     assert!(held(&site.server, "red", "c").is_empty(), "no second machine of the same identity");
     assert_eq!(at(&site.claim("red", "c"), "/status/bareMetalHost/name"), name, "for whoever looks into it");

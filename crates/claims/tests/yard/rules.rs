@@ -40,7 +40,9 @@ fn the_explanation_counts_each_host_once_where_it_fails_first() {
     // Every other reason.
     add(&mut yard, 1, json!({"metadata": {"deletionTimestamp": at(0).to_string()}}));
     add(&mut yard, 1, json!({"status": {"operationalStatus": "detached"}}));
-    add(&mut yard, 1, json!({"metadata": {"annotations": {"capm3.metal3.io/unhealthy": ""}}}));
+    for mark in ["capm3.metal3.io/unhealthy", "capi.metal3.io/unhealthy"] {
+        add(&mut yard, 1, json!({"metadata": {"annotations": {mark: ""}}}));
+    }
     add(&mut yard, 1, json!({"spec": {"externallyProvisioned": true}}));
     add(&mut yard, 1, json!({"spec": {"image": {"url": "http://x"}}}));
     add(&mut yard, 1, json!({"metadata": {"labels": {"infrastructure.cluster.x-k8s.io/node-reuse": "cp-1"}}}));
@@ -49,7 +51,7 @@ fn the_explanation_counts_each_host_once_where_it_fails_first() {
     // The text stands for a while, then says what is.
     assert_eq!(yard.unbound(&key("t1/a"), at(15)).total, 12);
     let unbound = yard.unbound(&key("t1/a"), at(16));
-    assert_eq!(unbound.total, 19);
+    assert_eq!(unbound.total, 20);
     let one = [
         Unfit::ReservedForReuse,
         Unfit::Deleting,
@@ -62,13 +64,13 @@ fn the_explanation_counts_each_host_once_where_it_fails_first() {
     for unfit in one {
         assert!(unbound.reasons.contains(&(unfit, 1)), "{unfit}: {:?}", unbound.reasons);
     }
-    assert!(unbound.reasons.contains(&(Unfit::Unhealthy, 2)));
+    assert!(unbound.reasons.contains(&(Unfit::Unhealthy, 3)));
     let verdicts = yard.verdicts(&key("t1/a"), at(16));
-    assert_eq!(verdicts.len(), 19);
+    assert_eq!(verdicts.len(), 20);
     assert!(verdicts.iter().all(|(_, verdict)| verdict.is_some()));
     // Hosts of a namespace that does not admit the tenant are not counted, and its name is not told.
     yard.host(&key("secret/h1"), Some(host("h1", json!({}))), at(17));
-    assert_eq!(yard.unbound(&key("t1/a"), at(40)).total, 19);
+    assert_eq!(yard.unbound(&key("t1/a"), at(40)).total, 20);
     yard.claim(&key("t9/a"), Some(claim("t9/a", 0, wish)), at(17));
     let nobody = yard.unbound(&key("t9/a"), at(17));
     assert_eq!((nobody.text.as_str(), nobody.total), ("no infrastructure namespace admits namespace t9", 0));
