@@ -195,14 +195,19 @@ async fn copies_follow(corner: &Corner, tenant: &Tenant) {
 }
 
 async fn power_and_reboot(corner: &Corner, tenant: &Tenant) {
-    let offs = || corner.world.machines.get(&corner.metal, "h1").unwrap().power_offs;
-    let before = offs();
-    for on in [false, true] {
+    let machine = || corner.world.machines.get(&corner.metal, "h1").unwrap();
+    let before = machine().power_offs;
+    // What a claim says of power may be old. So it is the machine that is waited for, and then its claim's word.
+    let turned = async |what: &str, offs: u32, on: bool| {
+        within(SOON, what, async || (machine().power_offs == before + offs && machine().power == on).then_some(()))
+            .await;
+        tenant.until("my-host", what, |claim| claim["status"]["poweredOn"] == on).await;
+    };
+    for (on, what) in [(false, "it is off"), (true, "it is on")] {
         tenant.edit("my-host", json!({"spec": {"poweredOn": on}})).await;
-        tenant.until("my-host", "power is told", |claim| claim["status"]["poweredOn"] == on).await;
+        turned(what, 1, on).await;
         assert_eq!(corner.host("h1").await["status"]["poweredOn"], on);
     }
-    assert_eq!(offs(), before + 1);
     tenant.edit("my-host", json!({"metadata": {"annotations": {"reboot.metal3.io": "{\"mode\":\"hard\"}"}}})).await;
     tenant
         .until("my-host", "the request is taken", |claim| {
@@ -210,13 +215,12 @@ async fn power_and_reboot(corner: &Corner, tenant: &Tenant) {
                 && claim["status"].get("pendingReboot").is_none()
         })
         .await;
-    within(SOON, "it was off once", async || (offs() == before + 2).then_some(())).await;
-    tenant.until("my-host", "and is on again", |claim| claim["status"]["poweredOn"] == true).await;
+    turned("it was off once and is on again", 2, true).await;
     tenant.edit("my-host", json!({"metadata": {"annotations": {"reboot.metal3.io/mine": ""}}})).await;
-    tenant.until("my-host", "power is held off", |claim| claim["status"]["poweredOn"] == false).await;
+    turned("power is held off", 3, false).await;
     tenant.edit("my-host", json!({"metadata": {"annotations": {"reboot.metal3.io/mine": null}}})).await;
-    tenant.until("my-host", "and let go", |claim| claim["status"]["poweredOn"] == true).await;
-    assert_eq!(offs(), before + 3, "one request, one reboot");
+    turned("and let go", 3, true).await;
+    assert_eq!(machine().power_offs, before + 3, "one request, one reboot");
 }
 
 /// Nothing beside the hosts and on no disk names the tenant, its claim or what it handed over.

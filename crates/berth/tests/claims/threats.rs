@@ -338,10 +338,16 @@ fn a_former_tenants_data_is_gone_before_its_host_is_free() {
 fn no_address_credential_or_data_reaches_status_events_or_logs() {
     run("no_address_credential_or_data_reaches_status_events_or_logs", async |world| {
         let (corner, red) = site(world, "t-words", Checks::Off, &["h1"], json!({})).await;
-        let script = json!({"fail": [{"state": "provisioning", "times": 2}], "retryMs": 300}).to_string();
-        corner.edit_host("h1", json!({"metadata": {"annotations": {"berth.dev/sim": script}}})).await;
+        // It fails until that was told, however long that takes.
+        let script = |fail: Value| {
+            let script = json!({"fail": fail, "retryMs": 300}).to_string();
+            json!({"metadata": {"annotations": {"berth.dev/sim": script}}})
+        };
+        corner.edit_host("h1", script(json!([{"state": "provisioning", "times": 100_000}]))).await;
         red.secret("user", json!({"userData": "t-words-private"})).await;
         red.claim("c", json!({"image": image(), "userData": {"name": "user"}})).await;
+        red.until_condition("c", "Provisioned=False/HostError").await;
+        corner.edit_host("h1", script(json!([]))).await;
         red.until_condition("c", "Provisioned=True").await;
         let seen = corner.history().await;
         let failed = |version: &sim::record::Version| shows(&version.object, "Provisioned=False/HostError");
