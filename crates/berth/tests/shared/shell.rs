@@ -7,8 +7,10 @@ use std::process::{Command, Output, Stdio};
 
 use sim::plane;
 
-/// Programs of every machine that pages use.
-const USUAL: [&str; 5] = ["base64", "bash", "ln", "sed", "wc"];
+/// Programs of every machine that pages use, and the one that ends a script which does not.
+const USUAL: [&str; 6] = ["base64", "bash", "ln", "sed", "timeout", "wc"];
+/// How many seconds a script may take. kubectl waits as long as it takes for what it deletes.
+const BOUND: u16 = 600;
 
 /// The directory that Cargo builds into.
 fn target() -> PathBuf {
@@ -107,13 +109,18 @@ impl Shell {
 
     /// Runs a script, which ends at the first command that fails.
     pub fn run(&self, script: &str) -> Output {
-        let mut command = Command::new("bash");
-        command.args(["-euo", "pipefail", "-c", script]).current_dir(&self.work).stdin(Stdio::null());
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=10", &BOUND.to_string(), "bash", "-euo", "pipefail", "-c", script]);
+        command.current_dir(&self.work).stdin(Stdio::null());
         command.env_clear().env("PATH", self.home.path().join("bin")).env("HOME", self.home.path());
         command
             .env("NO_COLOR", "1")
             .env("COLUMNS", "200")
             .envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.output().unwrap()
+        let output = command.output().unwrap();
+        let ended = output.status.code().is_some_and(|code| code != 124);
+        let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(ended, "did not end within {BOUND} s: {script}\n{said}{why}");
+        output
     }
 }
