@@ -67,7 +67,7 @@ checks:
 	@$(STEP) "chart" hack/passed chart hack/chart chart deploy metadata.yaml plane/helm -- hack/chart check
 	@$(STEP) "alerts" hack/passed alerts hack/rules chart/files chart/tests chart/dashboards plane/promtool -- hack/rules check
 	@why=$$(hack/book missing); if [ -n "$$why" ]; then $(STEP) --skip "book" "$$why"; \
-	else $(STEP) "book" hack/passed book hack/book book -- hack/book build; fi
+	else $(STEP) "book" hack/passed book hack/book book SECURITY.md crates/claim-kind -- hack/book build; fi
 
 # What `make test` does with a few seeds, some old caches and half a minute. BERTH_SEED is the first seed where it is set. The
 # whole workspace is selected, so that what `make test` built is used; one step that fails does not keep the next from running.
