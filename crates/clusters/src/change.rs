@@ -118,7 +118,7 @@ pub fn objects(old: Option<&Rendered>, new: &Rendered) -> Vec<ObjectChange> {
             let (kind, name) = key(object);
             let action = match before.get(&(kind.clone(), name.clone())) {
                 None => Action::Create,
-                Some(old) if canonical(old) == canonical(object) => Action::Keep,
+                Some(old) if canonical(old) == canonical(object) && usual_taint(old, object).is_none() => Action::Keep,
                 Some(_) => Action::Update,
             };
             ObjectChange { action, kind, name }
@@ -186,8 +186,21 @@ fn plane_causes(old: &Rendered, new: &Rendered) -> Vec<Cause> {
         part("KubeadmControlPlane", "spec.version", "/spec/version", &old.control_plane, &new.control_plane);
     let (kubeadm, at) = ("spec.kubeadmConfigSpec", "/spec/kubeadmConfigSpec");
     causes.extend(part("KubeadmControlPlane", kubeadm, at, &old.control_plane, &new.control_plane));
+    let taint = usual_taint(&old.control_plane, &new.control_plane);
+    causes.extend(taint.map(|difference| Cause { kind: "KubeadmControlPlane".to_owned(), difference }));
     causes.extend(template("CloudStackMachineTemplate", &old.control_plane_template, &new.control_plane_template));
     causes
+}
+
+/// Whether a control plane gets or loses the taint that kubeadm gives to its nodes by itself: an empty list of taints means
+/// none, and no list means the usual one. Everywhere else what is empty means what is absent.
+fn usual_taint(old: &Value, new: &Value) -> Option<Difference> {
+    let at = "/spec/kubeadmConfigSpec/initConfiguration/nodeRegistration/taints";
+    let (old, new) = (old.pointer(at), new.pointer(at));
+    let none = |taints: &Value| taints.as_array().is_some_and(Vec::is_empty);
+    let differs = old != new && [old, new].into_iter().flatten().all(none);
+    let path = at.trim_start_matches('/').replace('/', ".");
+    differs.then(|| Difference { path, old: old.cloned(), new: new.cloned() })
 }
 
 fn group_causes(old: &Group, new: &Group) -> Vec<Cause> {

@@ -87,10 +87,16 @@ fn by_name(items: &[Value]) -> Option<BTreeMap<&str, &Value>> {
     named.filter(|named| named.len() == items.len())
 }
 
+/// Whether an empty list says something that is not said by leaving it out: without a list of taints kubeadm gives nodes of a
+/// control plane its own.
+fn is_said(path: &str, wanted: &Value) -> bool {
+    path.ends_with(".nodeRegistration.taints") && wanted.is_array()
+}
+
 /// What is wanted and is not there, or is otherwise.
 fn missing(path: &str, wanted: &Value, stored: Option<&Value>, found: &mut Found) {
     let Some(stored) = stored else {
-        if !is_empty(wanted) {
+        if !is_empty(wanted) || is_said(path, wanted) {
             note(path.to_owned(), None, Some(wanted), found);
         }
         return;
@@ -183,6 +189,24 @@ mod tests {
             changes(&wanted, &stored(json!({}))),
             ["metadata.labels.a", "metadata.labels.b", "spec.args[y].value", "spec.list", "spec.more", "spec.replicas"]
         );
+    }
+
+    #[test]
+    fn no_taint_at_all_is_not_the_usual_one() {
+        let registered = |taints: Option<Value>| {
+            let node = taints.map_or(json!({"name": "n"}), |taints| json!({"name": "n", "taints": taints}));
+            json!({"spec": {"kubeadmConfigSpec": {"initConfiguration": {"nodeRegistration": node}}}})
+        };
+        let (usual, none) = (registered(None), registered(Some(json!([]))));
+        let path = "spec.kubeadmConfigSpec.initConfiguration.nodeRegistration.taints";
+        assert_eq!(changes(&none, &usual), [path]);
+        assert_eq!(changes(&none, &none), Vec::<String>::new());
+        // What is taken back is told by who applied it.
+        let mut ours = none.clone();
+        let at = json!({"f:kubeadmConfigSpec": {"f:initConfiguration": {"f:nodeRegistration": {"f:taints": {}}}}});
+        ours["metadata"]["managedFields"] =
+            json!([{"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": at}}]);
+        assert_eq!(changes(&usual, &ours), [path]);
     }
 
     #[test]

@@ -91,6 +91,17 @@ fn merged(mut base: Value, patch: &Value) -> Value {
     patch.clone()
 }
 
+/// Has a group refer to a copy of a machine configuration.
+fn copied(number: usize, name: &'static str) -> Box<dyn FnOnce(&mut Documents)> {
+    Box::new(move |documents| {
+        let found = documents.machines.iter().find(|m| m.metadata.name.as_deref() == Some(name)).unwrap();
+        let mut copy = found.clone();
+        copy.metadata.name = Some("copy".to_owned());
+        documents.machines.push(copy);
+        group(number, json!({"machineGroupRef": {"name": "copy"}}))(documents);
+    })
+}
+
 fn plane(patch: Value) -> Box<dyn FnOnce(&mut Documents)> {
     cluster(json!({"controlPlaneConfiguration": patch}))
 }
@@ -138,7 +149,7 @@ fn a_change_replaces_the_machines_it_must_and_no_others() {
         ("affinity that is none", machine("cp", json!({"affinity": "no"})), vec![]),
         // references
         ("another configuration", group(0, json!({"machineGroupRef": {"name": "cp"}})), vec!["general"]),
-        ("an equal configuration", group(1, json!({"machineGroupRef": {"name": "worker-30"}})), vec![]),
+        ("an equal configuration", copied(1, "worker-30"), vec![]),
         // roles
         ("labels of a group", group(0, json!({"labels": {"x": "y"}})), vec!["general"]),
         ("labels of the control plane", plane(json!({"labels": {"x": "y"}})), vec![PLANE]),
@@ -202,6 +213,24 @@ fn a_change_replaces_the_machines_it_must_and_no_others() {
         assert_eq!(rolled(&plan.machines), wanted, "{name}, as it runs");
         let told: BTreeSet<String> = plan.objects.iter().filter_map(line).collect();
         assert_eq!(told, actions(&old, &new), "{name}, as it runs");
+    }
+}
+
+/// Without a list of taints kubeadm gives the control plane its own, with an empty one none.
+#[test]
+fn the_usual_taint_of_a_control_plane_comes_and_goes_with_its_machines() {
+    let usual = documents("minimal");
+    let mut none = usual.clone();
+    plane(json!({"taints": []}))(&mut none);
+    for (before, after) in [(&usual, &none), (&none, &usual)] {
+        let old = rendered(before, &Live::default());
+        let new = rendered(after, &live(&old));
+        let found = roles(Some(&old), &new);
+        assert_eq!(rolled(&found), [PLANE]);
+        let because: Vec<&str> = found[0].because.iter().map(|cause| cause.difference.path.as_str()).collect();
+        assert_eq!(because, ["spec.kubeadmConfigSpec.initConfiguration.nodeRegistration.taints"]);
+        assert_eq!(actions(&old, &new), BTreeSet::from(["Update KubeadmControlPlane prod".to_owned()]));
+        assert_eq!(rolled(&roles(Some(&new), &new)), Vec::<String>::new());
     }
 }
 
@@ -286,6 +315,85 @@ fn a_change_writes_the_objects_it_must_and_no_others() {
     });
     assert_eq!(actions(&old, &new), set(&["Update CloudStackCluster prod"]));
     assert!(roles(Some(&old), &new).iter().all(|change| change.effect == Effect::Keep));
+}
+
+/// For each field, exactly the objects that a change of it writes. Templates are made and left, and go once nobody refers to
+/// them.
+#[test]
+fn each_field_is_written_to_its_objects_and_to_no_others() {
+    let disk = json!({"diskOffering": {"name": "d", "mountPath": "/data", "device": "/dev/vdb", "filesystem": "ext4", "label": "d"}});
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGE7LJhzVsoIcAcSZjhoSDDTH12Jl0t6eJLWlrHjBPGi";
+    let users = json!({"users": [{"name": "other", "sshAuthorizedKeys": [key]}]});
+    let links = json!({"symlinks": {"/a": "/b"}});
+    let large = json!({"computeOffering": {"name": "larger"}});
+    let (machines, configs) = ("CloudStackMachineTemplate", "KubeadmConfigTemplate");
+    let of_plane = || vec!["Update KubeadmControlPlane prod".to_owned()];
+    let templates =
+        |kind: &str, role: &str| ["Create", "Delete"].map(|action| format!("{action} {kind} prod-{role}-*"));
+    let of_group = |role: &str, kinds: &[&str]| {
+        let mut all: Vec<String> = kinds.iter().flat_map(|kind| templates(kind, role)).collect();
+        all.push(format!("Update MachineDeployment prod-{role}"));
+        all
+    };
+    let of_groups =
+        |roles: &[&str], kinds: &[&str]| roles.iter().flat_map(|role| of_group(role, kinds)).collect::<Vec<_>>();
+    let of_template = || [templates(machines, "control-plane").to_vec(), of_plane()].concat();
+    let issuer = json!({"podIamConfig": {"serviceAccountIssuer": "https://i"}});
+    let mirror = json!({"registryMirrorConfiguration": {"endpoint": "m"}});
+    let scaled = json!({"autoscalingConfiguration": {"minCount": 1, "maxCount": 9}});
+    type Row = (&'static str, Box<dyn FnOnce(&mut Documents)>, Vec<String>);
+    let rows: Vec<Row> = vec![
+        (
+            "kubernetesVersion",
+            cluster(json!({"kubernetesVersion": "1.32"})),
+            [of_plane(), of_groups(&WORKER, &[])].concat(),
+        ),
+        ("group version", group(1, json!({"kubernetesVersion": "1.31"})), of_group("old", &[])),
+        ("template", machine("worker", json!({"template": {"name": "next"}})), of_groups(&WORKER, &[machines])),
+        ("offering", machine("worker-30", large.clone()), of_group("old", &[machines])),
+        ("offering of the control plane", machine("cp", large), of_template()),
+        ("details", machine("worker-30", json!({"userCustomDetails": {"a": "b"}})), of_group("old", &[machines])),
+        ("disk", machine("worker-30", disk.clone()), of_group("old", &[machines, configs])),
+        ("disk of the control plane", machine("cp", disk), of_template()),
+        ("users", machine("worker", users.clone()), of_groups(&WORKER, &[configs])),
+        ("users of the control plane", machine("cp", users), of_plane()),
+        ("symlinks", machine("worker-30", links.clone()), of_group("old", &[configs])),
+        ("symlinks of the control plane", machine("cp", links), of_plane()),
+        ("an equal configuration", copied(1, "worker-30"), vec![]),
+        ("labels of the control plane", plane(json!({"labels": {"x": "y"}})), of_plane()),
+        ("taints of the control plane", plane(json!({"taints": []})), of_plane()),
+        ("taints of a group", group(1, json!({"taints": []})), of_group("old", &[configs])),
+        ("count of the control plane", plane(json!({"count": 5})), of_plane()),
+        ("autoscaling on", group(0, scaled), of_group("general", &[])),
+        (
+            "autoscaling limits",
+            group(2, json!({"autoscalingConfiguration": {"maxCount": 20}})),
+            of_group("elastic", &[]),
+        ),
+        ("autoscaling off", group(2, json!({"autoscalingConfiguration": null})), of_group("elastic", &[])),
+        ("certSans", plane(json!({"certSans": ["c.example"]})), of_plane()),
+        ("audit policy", plane(json!({"auditPolicyContent": "kind: Policy"})), of_plane()),
+        ("extra args", plane(json!({"apiServerExtraArgs": {"v": "2"}})), of_plane()),
+        ("podIam", cluster(issuer), of_plane()),
+        ("mirror", cluster(mirror), [of_plane(), of_groups(&ALL[1..], &[configs])].concat()),
+        (
+            "network plugin",
+            cluster(json!({"clusterNetwork": {"cniConfig": {"cilium": {"policyEnforcementMode": "always"}}}})),
+            vec![],
+        ),
+    ];
+    for (name, edit, wanted) in rows {
+        let (old, new) = change(edit);
+        assert_eq!(actions(&old, &new), wanted.into_iter().collect(), "{name}");
+    }
+    let zone = |documents: &mut Documents| {
+        let mut zone = documents.datacenters[0].spec.availability_zones[0].clone();
+        zone.name = "az-2".into();
+        documents.datacenters[0].spec.availability_zones.push(zone);
+    };
+    let (one, two) = change(zone);
+    let wanted: BTreeSet<String> = ["Update CloudStackCluster prod".to_owned()].into();
+    assert_eq!([actions(&one, &two), actions(&two, &one)], [wanted.clone(), wanted]);
 }
 
 #[test]

@@ -87,6 +87,81 @@ async fn an_upgrade_goes_through_the_control_plane_the_network_and_then_the_work
     assert_eq!(server.get(CLUSTERS, NS, "prod").unwrap()["status"]["cni"]["version"], "v1.17.1");
 }
 
+/// A group that names its version stays behind until that is raised, which is then nobody else's matter.
+#[tokio::test(start_paused = true)]
+async fn a_group_with_a_version_of_its_own_stays_behind_and_follows_alone() {
+    let (server, site) = world();
+    apply(&server, &site);
+    server.put(machine("old", "kube-1.31", "Medium Instance")).unwrap();
+    let groups = |held: Value| {
+        let mut last = group("held", 1, held["machine"].as_str().unwrap());
+        last["kubernetesVersion"] = held["version"].clone();
+        move |object: &mut Value| {
+            object["spec"]["workerNodeGroupConfigurations"] = json!([group("md-0", 2, "m"), last]);
+        }
+    };
+    change(&server, CLUSTERS, "prod", groups(json!({"machine": "old", "version": "1.31"})));
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let spec = |kind: &str, name: &str| server.get(kind, SYSTEM, name).unwrap()["spec"].clone();
+    let version = |name: &str| spec(GROUPS, name)["template"]["spec"]["version"].clone();
+    let held = spec(GROUPS, "prod-held");
+    assert_eq!(version("prod-held"), "v1.31.4-eks-1-31-7");
+    change(&server, MACHINES, "m", |object| object["spec"]["template"] = json!({"name": "kube-1.32"}));
+    change(&server, CLUSTERS, "prod", |object| object["spec"]["kubernetesVersion"] = json!("1.32"));
+    ready(&server, "prod").await;
+    let new = "v1.32.4-eks-1-32-7";
+    assert_eq!((spec(PLANES, "prod")["version"].clone(), version("prod-md-0")), (json!(new), json!(new)));
+    assert_eq!(spec(GROUPS, "prod-held"), held);
+
+    let raised = groups(json!({"machine": "m", "version": "1.32"}));
+    let mut file = server.get(CLUSTERS, NS, "prod").unwrap();
+    raised(&mut file);
+    let [plan] = planned(&server, &[file.clone()]).try_into().unwrap();
+    assert_eq!(rolled(&plan), [Role::Group("held".into())]);
+    let others = [spec(PLANES, "prod"), spec(GROUPS, "prod-md-0")];
+    change(&server, CLUSTERS, "prod", |object| object["spec"] = file["spec"].clone());
+    ready(&server, "prod").await;
+    assert_eq!(version("prod-held"), new);
+    assert_eq!([spec(PLANES, "prod"), spec(GROUPS, "prod-md-0")], others);
+}
+
+/// Without a list of taints kubeadm gives the control plane its own, with an empty one none.
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_without_any_taint_is_another_one_than_with_the_usual() {
+    let (server, site) = world();
+    apply(&server, &site);
+    let _process = site.start(&server, site.config());
+    ready(&server, "prod").await;
+    let taints = |server: &Server| {
+        let plane = server.get(PLANES, SYSTEM, "prod").unwrap();
+        ["initConfiguration", "joinConfiguration"]
+            .map(|part| plane["spec"]["kubeadmConfigSpec"][part]["nodeRegistration"].get("taints").cloned())
+    };
+    assert_eq!(taints(&server), [None, None]);
+    for wanted in [Some(json!([])), None] {
+        let choose = |object: &mut Value| {
+            let plane = object["spec"]["controlPlaneConfiguration"].as_object_mut().unwrap();
+            match &wanted {
+                Some(taints) => drop(plane.insert("taints".to_owned(), taints.clone())),
+                None => drop(plane.remove("taints")),
+            }
+        };
+        let mut file = server.get(CLUSTERS, NS, "prod").unwrap();
+        choose(&mut file);
+        let [plan] = planned(&server, &[file]).try_into().unwrap();
+        assert_eq!(rolled(&plan), [Role::ControlPlane], "{wanted:?}");
+        change(&server, CLUSTERS, "prod", choose);
+        let both = [wanted.clone(), wanted.clone()];
+        assert!(server.wait_until(LIMIT, |server| taints(server) == both).await, "{:?}", taints(&server));
+        ready(&server, "prod").await;
+    }
+    pass(60).await;
+    let effects = server.effects();
+    pass(3_600).await;
+    assert_eq!(server.effects(), effects, "nobody runs in circles");
+}
+
 /// Whether the bundle has a check to begin with or not.
 #[tokio::test(start_paused = true)]
 async fn a_network_plugin_that_does_not_run_everywhere_is_not_upgraded() {
