@@ -90,6 +90,8 @@ pub enum Outlook {
         credentials: bool,
         /// Why CloudStack could not say something at present, besides.
         unreachable: Option<String>,
+        /// How long it asked us to wait.
+        at_least: Option<Duration>,
     },
     /// CloudStack cannot say at present.
     Unreachable {
@@ -122,7 +124,7 @@ impl Seeing {
             return Outlook::Silent;
         }
         if let Some(message) = self.problem() {
-            return Outlook::Invalid { message: cut(&message), credentials: false, unreachable: None };
+            return Outlook::Invalid { message: cut(&message), credentials: false, unreachable: None, at_least: None };
         }
         let mut messages: Vec<String> = Vec::new();
         let (mut keys, mut unreachable, mut pause) = (false, None, None);
@@ -144,7 +146,8 @@ impl Seeing {
             }
         }
         if !messages.is_empty() {
-            return Outlook::Invalid { message: cut(&messages.join("; ")), credentials: keys, unreachable };
+            let message = cut(&messages.join("; "));
+            return Outlook::Invalid { message, credentials: keys, unreachable, at_least: pause };
         }
         match unreachable {
             Some(message) => Outlook::Unreachable { message, at_least: pause },
@@ -187,7 +190,7 @@ impl Seeing {
                 next.availability_zones = self.zones.iter().filter_map(resolved).collect();
                 vec![Verdict::yes(VALID, Reason::Validated.as_str(), self.validated()), accepted(), answers()]
             }
-            Outlook::Invalid { message, credentials, unreachable } => {
+            Outlook::Invalid { message, credentials, unreachable, .. } => {
                 next.spec_valid = Some(false);
                 next.failure_message.clone_from(message);
                 let heard = !self.zones.is_empty() && self.zones.iter().all(ZoneResult::is_heard);
@@ -265,6 +268,7 @@ mod tests {
     use cloudstack::errors::Kind;
     use kit::conditions::State;
     use kit::kinds::Kind as Resource;
+    use serde_json::json;
 
     use super::*;
 
@@ -296,12 +300,38 @@ mod tests {
             message: "m".to_owned(),
             credentials: seeing.zones.iter().any(credentials),
             unreachable: None,
+            at_least: None,
         };
         let (_, verdicts) = seeing.status(&outlook).unwrap();
         [CREDENTIALS_VALID, ENDPOINT_REACHABLE].map(|type_| {
             let found = verdicts.iter().find(|verdict| verdict.type_ == type_).unwrap();
             (found.state, found.reason)
         })
+    }
+
+    /// However much of another zone is known for certain.
+    #[test]
+    fn who_is_asked_to_wait_waits() {
+        let wait = |seconds| Some(Duration::from_secs(seconds));
+        let passing = |at_least| Fault::Passing { message: "busy".to_owned(), at_least, kind: Kind::Throttled };
+        let zone = |found| ZoneResult { name: "az".to_owned(), found: Err(found) };
+        let mut seeing = seeing(vec![zone(passing(wait(70))), zone(passing(None)), zone(passing(wait(30)))]);
+        let spec = json!({"availabilityZones": [{"name": "az", "credentialsRef": "global",
+            "managementApiEndpoint": "https://cs.example/client/api",
+            "zone": {"name": "zone-1", "network": {"name": "net-1"}}}]});
+        let object = CloudStackDatacenterConfig::new("dc", serde_json::from_value(spec).unwrap());
+        seeing.facts = Arc::new(DatacenterFacts { object, problem: None });
+        for certain in [false, true] {
+            if certain {
+                seeing.zones.push(zone(Fault::definitive("zone \"a\" not found")));
+            }
+            let at_least = match seeing.outlook() {
+                Outlook::Invalid { at_least, .. } if certain => at_least,
+                Outlook::Unreachable { at_least, .. } if !certain => at_least,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(at_least, wait(70));
+        }
     }
 
     #[test]

@@ -151,8 +151,8 @@ impl<C: Clouds> Room for Surveyor<C> {
                 Step::Wait { until: after(period + self.clock.jitter(period / 5)) }
             }
             Outlook::Invalid { unreachable: None, .. } => Step::Wait { until: after(AGAIN) },
-            Outlook::Invalid { unreachable: Some(message), .. } => Step::Fail { message, at_least: None },
-            Outlook::Unreachable { message, at_least } => {
+            Outlook::Invalid { unreachable: Some(message), at_least, .. }
+            | Outlook::Unreachable { message, at_least } => {
                 let least = Duration::from_secs(10);
                 Step::Fail { message, at_least: Some(at_least.unwrap_or(least).max(least)) }
             }
