@@ -13,6 +13,8 @@ use crate::world::{ANYWHERE, LATER, SOON, World};
 const GROUPS: &str = "workerNodeGroupConfigurations";
 /// The machines of the control plane and of both groups.
 const MACHINES: usize = 5;
+/// Where the first group is, which has three machines.
+const FIRST: &str = "/spec/workerNodeGroupConfigurations/0";
 /// Where the second group is.
 const BATCH: &str = "/spec/workerNodeGroupConfigurations/1";
 
@@ -52,7 +54,14 @@ pub async fn of_the_control_plane(world: &World, cluster: &Value) -> Value {
     let mut cluster = cluster.clone();
     let plane = &mut cluster["spec"]["controlPlaneConfiguration"];
     plane["apiServerExtraArgs"] = json!({"v": "2"});
+    plane["taints"] = json!([]);
     replaces(world, std::slice::from_ref(&cluster), &["control plane"]).await;
+    let plane = world.generated("KubeadmControlPlane").get(CLUSTER).await.unwrap();
+    for part in ["initConfiguration", "joinConfiguration"] {
+        // Without the list kubeadm would give it the usual one.
+        let node = &plane.data["spec"]["kubeadmConfigSpec"][part]["nodeRegistration"];
+        assert_eq!(node["taints"], json!([]), "{part}: {node}");
+    }
 
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n  users: [somebody]\n";
     let plane = json!({"labels": {"tier": "front"}, "auditPolicyContent": policy,
@@ -130,18 +139,21 @@ pub async fn of_one_group(world: &World, cluster: &Value) -> Value {
 
 /// What machines are not made of, and what says the same in another way, replaces nobody's; gives the Cluster as it is then.
 pub async fn of_nobody(world: &World, cluster: &Value) -> Value {
-    let largest = async || {
-        let group = world.generated("MachineDeployment").get("prod-batch").await.unwrap();
+    let scaling = async || {
+        let group = world.generated("MachineDeployment").get("prod-md-0").await.unwrap();
         let all = group.metadata.annotations.unwrap_or_default();
-        all.get("cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size").cloned()
+        let most = all.get("cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size").cloned();
+        (most, group.data["spec"]["replicas"].as_i64())
     };
-    let scaled = json!({"autoscalingConfiguration": {"minCount": 1, "maxCount": 3}});
-    let cluster = with(cluster, BATCH, &scaled);
+    let with_most = |most: &str| (Some(most.to_owned()), Some(3));
+    // There are more machines than the fewest: they stay, though nobody asks for just so many any more.
+    let scaled = json!({"autoscalingConfiguration": {"minCount": 1, "maxCount": 5}});
+    let cluster = with(cluster, FIRST, &scaled);
     replaces(world, std::slice::from_ref(&cluster), &[]).await;
-    assert_eq!(largest().await.as_deref(), Some("3"));
+    assert_eq!(scaling().await, with_most("5"));
 
     // The first group names the version that it has anyway, and a configuration of the same content.
-    let mut cluster = with(&cluster, BATCH, &json!({"autoscalingConfiguration": {"maxCount": 4}}));
+    let mut cluster = with(&cluster, FIRST, &json!({"autoscalingConfiguration": {"maxCount": 6}}));
     cluster["spec"]["machineHealthCheck"] = json!({"nodeStartupTimeout": "30m"});
     let same = json!({"kubernetesVersion": "1.32", "machineGroupRef": {"name": "prod-copy"},
         "machineHealthCheck": {"unhealthyMachineTimeout": "7m"}});
@@ -150,7 +162,7 @@ pub async fn of_nobody(world: &World, cluster: &Value) -> Value {
     secret["stringData"]["verify-ssl"] = json!("true");
     world.apply(&secret).await;
     replaces(world, &[config(world, "prod-copy"), cluster.clone()], &[]).await;
-    assert_eq!(largest().await.as_deref(), Some("4"));
+    assert_eq!(scaling().await, with_most("6"));
     let checks = world.generated("MachineHealthCheck");
     for (name, unhealthy) in
         [("prod-kcp-unhealthy", 300), ("prod-md-0-worker-unhealthy", 420), ("prod-batch-worker-unhealthy", 300)]
@@ -161,9 +173,9 @@ pub async fn of_nobody(world: &World, cluster: &Value) -> Value {
         assert_eq!(values["unhealthyNodeConditions"][0]["timeoutSeconds"], unhealthy, "{name}: {values}");
     }
 
-    cluster.pointer_mut(BATCH).unwrap().as_object_mut().unwrap().remove("autoscalingConfiguration");
+    cluster.pointer_mut(FIRST).unwrap().as_object_mut().unwrap().remove("autoscalingConfiguration");
     replaces(world, std::slice::from_ref(&cluster), &[]).await;
-    assert_eq!(largest().await, None);
+    assert_eq!(scaling().await, (None, Some(3)));
     cluster
 }
 

@@ -279,8 +279,38 @@ fn foretold(world: &World) {
     assert_eq!(rolled(&world.plan(&behind)), one);
 }
 
-/// One minor further: control plane, network plugin, workers, in this order.
+/// The group that names its version, and how names of its machines begin.
+const HELD: (&str, &str) = ("held", "prod-held-");
+
+/// A file of the book with one group more, which names its version.
+fn with_held(world: &World, file: &str, version: &str, machines: &str) -> Vec<Value> {
+    let mut all = world.example(file);
+    let cluster = all.iter_mut().find(|object| object["kind"] == "Cluster").unwrap();
+    let groups = cluster["spec"]["workerNodeGroupConfigurations"].as_array_mut().unwrap();
+    let mut held = groups[0].clone();
+    let own = json!({"name": HELD.0, "count": 1, "kubernetesVersion": version, "machineGroupRef": {"name": machines}});
+    set(&mut held, &own);
+    groups.push(held);
+    all
+}
+
+/// Waits until there are so many machines, so many of them of the new version, and all is as it was written.
+async fn of_new_version(world: &World, (all, wanted): (usize, usize)) -> DynamicObject {
+    world
+        .within(LATER, &format!("{wanted} of {all} machines are of the new version"), async || {
+            let machines = world.of_cluster("Machine", CLUSTER).await;
+            let new = machines.iter().filter(|machine| machine.data["spec"]["version"] == NEW).count();
+            (machines.len() == all && new == wanted).then_some(())
+        })
+        .await;
+    world.settled(TEAM, CLUSTER).await
+}
+
+/// One minor further: control plane, network plugin, workers, in this order. A group that names its version stays behind, and
+/// follows alone when that is raised.
 async fn upgraded(world: &World) {
+    world.apply_all(&with_held(world, "cluster.yaml", "1.31", "prod-1-31")).await;
+    of_new_version(world, (4, 0)).await;
     let before = world.virtual_machines(CLUSTER);
     let planes = || async {
         let all = world.of_cluster("Machine", CLUSTER).await;
@@ -292,26 +322,27 @@ async fn upgraded(world: &World) {
     let [old] = planes().await.into_iter().collect::<Vec<_>>().try_into().expect("one machine");
     let since = world.requests().last().expect("requests").at.clone();
 
-    world.apply_all(&world.example("upgrade.yaml")).await;
-    world
-        .within(LATER, "every machine is of the new version", async || {
-            let machines = world.of_cluster("Machine", CLUSTER).await;
-            let new = machines.iter().filter(|machine| machine.data["spec"]["version"] == NEW).count();
-            (machines.len() == 3 && new == 3).then_some(())
-        })
-        .await;
-    let cluster = world.settled(TEAM, CLUSTER).await;
+    let files = with_held(world, "upgrade.yaml", "1.31", "prod-1-31");
+    assert_eq!(rolled(&world.plan(&files)), ["control plane", "md-0"]);
+    world.apply_all(&files).await;
+    let cluster = of_new_version(world, (4, 3)).await;
     assert_eq!(cluster.data["status"]["cni"]["version"], "v1.16.5", "{}", cluster.data["status"]);
 
     let inside = world.provider.workload(CLUSTER).expect("an API server");
     let expected =
         ("images.example/cilium:v1.16.5".to_owned(), "images.example/operator-generic:v1.16.5".to_owned(), false);
     assert_eq!(plugin(&inside).await, expected);
-    assert_eq!(nodes(&inside).await, vec![(NEW.to_owned(), true); 3]);
+    let mut there = nodes(&inside).await;
+    there.sort();
+    assert_eq!(there, [OLD, NEW, NEW, NEW].map(|version| (version.to_owned(), true)));
     let after = world.virtual_machines(CLUSTER);
-    assert!(after.iter().all(|machine| !before.iter().any(|other| other.id == machine.id)), "{after:?}");
+    for machine in &after {
+        let same = before.iter().any(|other| other.id == machine.id);
+        assert_eq!(same, machine.name.starts_with(HELD.1), "{after:?}");
+    }
     for machine in world.of_cluster("CloudStackMachine", CLUSTER).await {
-        assert_eq!(text(&machine, "/spec/template/name"), "kube-1.32");
+        let held = machine.metadata.name.as_ref().is_some_and(|name| name.starts_with(HELD.1));
+        assert_eq!(text(&machine, "/spec/template/name"), if held { "kube-1.31" } else { "kube-1.32" });
     }
 
     let log = world.provider.audit_log(CLUSTER).expect("an audit log");
@@ -342,6 +373,18 @@ async fn upgraded(world: &World) {
         ),
     ];
     assert!(order.is_sorted_by(|a, b| a.1 < b.1), "{order:#?}");
+
+    let files = with_held(world, "upgrade.yaml", "1.32", "prod-1-32");
+    assert_eq!(rolled(&world.plan(&files)), [HELD.0]);
+    world.apply_all(&files).await;
+    of_new_version(world, (4, 4)).await;
+    let raised = world.virtual_machines(CLUSTER);
+    for machine in &raised {
+        let same = after.iter().any(|other| other.id == machine.id);
+        assert_eq!(same, !machine.name.starts_with(HELD.1), "{raised:?}");
+    }
+    world.apply_all(&world.example("upgrade.yaml")).await;
+    of_new_version(world, (3, 3)).await;
 }
 
 /// More machines, another group, and both taken back: nothing else is replaced.
