@@ -504,12 +504,22 @@ fn machine(world: &mut World, index: &Index, owner: &Machine) -> Node {
 
 /// A Machine with what it is made of.
 pub fn standing(owner: &Machine, below: Option<Node>) -> Node {
+    let below = below.or_else(|| unread(owner));
     let phase = owner.status.phase.clone().unwrap_or_else(|| "not looked at yet".to_owned());
     let version = owner.spec.version.as_deref().map(|version| format!(", {version}")).unwrap_or_default();
     let worst = below.as_ref().map(|below| below.level).filter(|level| *level != Level::Ok);
     let level = worst.unwrap_or(if runs(owner) { Level::Ok } else { Level::Waiting });
     Node::new(Object::new("Machine", &key_of(owner)), level, format!("{phase}{version}"))
         .with(below.into_iter().collect())
+}
+
+/// What a Machine is made of, where it would be drawn and was not read: how that stands is not known.
+fn unread(owner: &Machine) -> Option<Node> {
+    let to = owner.spec.infrastructure_ref.as_ref()?;
+    let key = ObjectKey::namespaced(owner.namespace().unwrap_or_default(), to.name.as_str());
+    let why = "was not read: it is not there, or you may not see it";
+    let drawn = ["Metal3Machine", "AWSMachine"].contains(&to.kind.as_str());
+    drawn.then(|| Node::new(Object::new(to.kind.as_str(), &key), Level::Unknown, why))
 }
 
 /// What each of these Machines is made of, where that is a Metal3Machine.

@@ -65,6 +65,16 @@ async fn machines_that_may_not_be_listed_are_not_told_as_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_machine_is_made_of_and_may_not_be_seen_is_not_told_as_fine() {
+    let server = site();
+    server.inject(Rule::any().path_contains("/metal3machines").always(), Action::Status(403));
+    let root = drawn(&server, "kubeadmcontrolplane/prod").await.unwrap();
+    let text = screen::tree(screen::Screen { width: Some(100), colour: false }, &screen::folded(&root));
+    assert!(text.contains("? Machine plane-1  Running"), "{text}");
+    assert!(text.contains("? Metal3Machine plane-1  was not read: it is not there, or you may not see it"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn on_openshift_nobody_is_told_to_install_cluster_api() {
     let told = async |server: &Server, subject: &str| drawn(server, subject).await.unwrap_err().to_string();
     let bare = Server::new(1);
