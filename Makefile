@@ -10,8 +10,10 @@ WITH ?= capi,ipam,hosts,ec2,cloudstack
 ONLY ?= idle vip claims machines capacity hosts clusters
 OBJECTS ?= 10000 100000
 ARGS ?=
-# How many seeds `make soak` plays of every scenario and history, and for how many seconds its storm lasts.
+# How many seeds `make soak` plays of every scenario and history, how many cases of every property it tries, and for how many
+# seconds its storm lasts.
 SEEDS ?= 1000
+CASES ?= 20000
 STORM ?= 600
 STEP := hack/step
 # The binary as the image has it: static. Naming the target keeps the flags away from build scripts and macros, which cannot be.
@@ -69,14 +71,17 @@ checks:
 	@why=$$(hack/book missing); if [ -n "$$why" ]; then $(STEP) --skip "book" "$$why"; \
 	else $(STEP) "book" hack/passed book hack/book book SECURITY.md crates/claim-kind -- hack/book build; fi
 
-# What `make test` does with a few seeds, some old caches and half a minute. BERTH_SEED is the first seed where it is set. The
+# What `make test` does with a few seeds, always the same cases, some old caches and half a minute. BERTH_SEED is the first seed
+# where it is set; properties draw cases that nobody has tried, and what fails is kept beside the test. The
 # whole workspace is selected, so that what `make test` built is used; one step that fails does not keep the next from running.
 SWEEPS = cargo test --locked --workspace --no-fail-fast --test world --test contract --test data --test unserved --test sweep
-soak: plane ## play many random schedules and histories, every old cache, and a long storm of faults, hours: make soak [SEEDS=1000] [STORM=600]
+PROPERTIES = cargo test --locked --workspace --no-fail-fast --lib $(patsubst %,--test %,cloudstack core decide ec2 explain hooks net render survey topology yard)
+soak: plane ## play many random schedules and histories, every old cache, many new cases, and a long storm of faults, hours: make soak [SEEDS=1000] [CASES=20000] [STORM=600]
 	@hack/need cargo go
 	@$(STEP) --begin
 	@code=0; \
-	$(STEP) "random schedules and histories" env BERTH_SEEDS=$(SEEDS) $(SWEEPS) -- random_schedules in_every_history || code=1; \
+	$(STEP) "random schedules and histories" env BERTH_SEEDS=$(SEEDS) PROPTEST_CASES=$(CASES) $(SWEEPS) -- random_schedules in_every_history no_history_lets || code=1; \
+	$(STEP) "properties" env PROPTEST_CASES=$(CASES) PROPTEST_MAX_GLOBAL_REJECTS=10000000 $(PROPERTIES) || code=1; \
 	$(STEP) "every old cache" env BERTH_STALE=all $(SWEEPS) -- older_cache old_news old_caches || code=1; \
 	$(STEP) "storm" env BERTH_REQUIRE_SERVER=1 BERTH_STORM_SECONDS=$(STORM) \
 	  cargo test --locked --workspace --test server -- a_storm_of_faults_and_kills || code=1; \
