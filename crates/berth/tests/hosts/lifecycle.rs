@@ -45,6 +45,16 @@ fn a_machine_gets_a_host_and_gives_it_back_with_its_cluster() {
             assert!(corner.api(group, kind).get_opt(name).await.unwrap().is_none(), "{kind} {name} is left");
         }
         assert_eq!((corner.done("AllocateHosts"), corner.done("RunInstances")), (1, 1));
+
+        // What cannot be taken back has a line: for whom it was done, on what, and what proved that it might be.
+        let uid = machine.metadata.uid.expect("a uid");
+        for (words, id) in [("an instance is being terminated", &instance.id), ("host released", &host.id)] {
+            let lines = corner.logged(words);
+            let line = lines.first().unwrap_or_else(|| panic!("nothing says {words:?}"));
+            for part in [&uid, id, "deleted", "machine name and allocation id"] {
+                assert!(line.contains(part), "no {part} in {line}");
+            }
+        }
         corner.judge();
     });
 }

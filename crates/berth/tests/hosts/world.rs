@@ -182,6 +182,12 @@ impl Corner {
         self.world.plane.dir().join(format!("{}-{}.log", self.namespace, self.starts))
     }
 
+    /// The lines of the log with these words, of the Berth that was started last.
+    pub fn logged(&self, words: &str) -> Vec<String> {
+        let log = std::fs::read_to_string(self.log()).expect("the log is read");
+        log.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
+    }
+
     /// Kills Berth without a chance to say goodbye.
     pub async fn kill(&mut self) {
         let mut berth = self.berth.take().expect("Berth runs");
