@@ -4,6 +4,8 @@
 //! chance, processes that are disturbed, killed at some write and started again ([`Dice::lives`]), and [`play`], which
 //! plays many histories, or with `BERTH_SEED` and `BERTH_SEEDS` the ones that somebody wants to look at.
 
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +14,7 @@ use tokio::sync::Notify;
 
 use crate::seeds::seeds;
 use crate::server::{Action, EventAction, Handle, RequestInfo, Rng, Server};
+use crate::sweep::panicked;
 
 /// Whatever happens by chance in one history.
 #[derive(Debug)]
@@ -173,27 +176,40 @@ impl Played {
 }
 
 /// Plays so many histories, each under a paused clock of its own. `BERTH_SEED` asks for one, `BERTH_SEEDS` for that many from
-/// it, or from the first, to look at a failure or to look longer. Each counts what happened in it.
+/// it, or from the first, to look at a failure or to look longer. Each counts what happened in it; one that panics has gone
+/// wrong like any other.
 ///
 /// # Panics
-/// When a history panics, or what the two ask for is no number.
-#[expect(clippy::expect_used, reason = "a test that cannot run is a failed test")]
+/// When what the two ask for is no number.
 pub fn play<F: Future<Output = Result<usize, String>>>(usual: u64, history: impl Fn(u64) -> F + Sync) -> Played {
     let seeds = seeds(&(0..usual));
-    let (histories, usual) = (seeds.end - seeds.start, seeds.start == 0 && seeds.end >= usual);
+    let usual = seeds.start == 0 && seeds.end >= usual;
+    let (happened, failures) = all(&seeds, &history);
+    Played { histories: seeds.end - seeds.start, usual, happened, failures }
+}
+
+/// How much happened in these histories, and what went wrong, by seed.
+#[expect(clippy::expect_used, reason = "a test that cannot run is a failed test")]
+fn all<F: Future<Output = Result<usize, String>>>(
+    seeds: &Range<u64>,
+    history: &(impl Fn(u64) -> F + Sync),
+) -> (usize, Vec<String>) {
     let run = |seed: u64| {
+        // kube draws its pauses between two attempts to watch from here.
+        fastrand::seed(seed);
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().expect("a runtime without threads can be built");
         runtime.block_on(Box::pin(history(seed)))
     };
+    let run = |seed: u64| catch_unwind(AssertUnwindSafe(|| run(seed))).unwrap_or_else(|panic| Err(panicked(&*panic)));
     // Two at a time: each history is a world of its own.
     let ends: Vec<(u64, Result<usize, String>)> = std::thread::scope(|scope| {
-        let (run, seeds) = (&run, &seeds);
+        let run = &run;
         let half = |odd: u64| {
             let mine = seeds.clone().filter(move |seed| seed % 2 == odd);
             scope.spawn(move || mine.map(|seed| (seed, run(seed))).collect::<Vec<_>>())
         };
-        [0, 1].map(half).into_iter().flat_map(|half| half.join().expect("no history panics")).collect()
+        [0, 1].map(half).into_iter().flat_map(|half| half.join().expect("panics are caught")).collect()
     });
     let (mut happened, mut failures) = (0, Vec::new());
     for (seed, end) in ends {
@@ -202,5 +218,20 @@ pub fn play<F: Future<Output = Result<usize, String>>>(usual: u64, history: impl
             Err(why) => failures.push(format!("seed {seed}: {why}")),
         }
     }
-    Played { histories, usual, happened, failures }
+    (happened, failures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_that_panics_is_named_and_the_others_are_played() {
+        let (happened, failures) = all(&(0..4), &|seed| async move {
+            assert_ne!(seed, 2, "a bad one");
+            Ok(1)
+        });
+        assert_eq!((happened, failures.len()), (3, 1));
+        assert!(failures[0].starts_with("seed 2: it panicked: ") && failures[0].contains("a bad one"), "{failures:?}");
+    }
 }

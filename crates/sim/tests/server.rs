@@ -8,6 +8,7 @@
     missing_docs
 )]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -19,6 +20,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use sim::server::{Action, EventAction, Handle, Kind, Outcome, Rule, Server};
+use tokio::task::JoinSet;
 
 fn map(name: &str) -> ConfigMap {
     ConfigMap { metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() }, ..ConfigMap::default() }
@@ -291,6 +293,48 @@ async fn one_seed_gives_the_same_world_again() {
     }
     assert_eq!(world(7).await, world(7).await);
     assert_ne!(world(7).await, world(8).await);
+}
+
+/// Faults are drawn as events are heard of, so another order is another run.
+#[test]
+fn all_who_wait_hear_of_a_change_in_the_same_order_in_every_run() {
+    const MANY: usize = 16;
+    async fn heard() -> Vec<usize> {
+        let (server, heard) = (Server::new(1), Arc::<Mutex<Vec<usize>>>::default());
+        let mut all = JoinSet::new();
+        for number in 0..MANY {
+            let (server, handle) = (server.clone(), server.client(&format!("watcher-{number}")));
+            let note = heard.clone();
+            all.spawn(async move {
+                let mut watch = Box::pin(maps(&handle).watch(&WatchParams::default(), "0").await.unwrap());
+                for _ in 0..3 {
+                    watch.next().await.unwrap().unwrap();
+                    note.lock().unwrap().push(number);
+                }
+                assert!(
+                    server.wait_until(Duration::from_secs(60), |s| s.list("configmaps", "default").len() == 4).await
+                );
+                note.lock().unwrap().push(number);
+            });
+        }
+        for name in ["a", "b", "c", "d"] {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            create(&server.client("maker"), name).await.unwrap();
+        }
+        while let Some(ended) = all.join_next().await {
+            ended.unwrap();
+        }
+        std::mem::take(&mut *heard.lock().unwrap())
+    }
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(heard())
+    };
+    let first = run();
+    assert_eq!(first.len(), 4 * MANY);
+    for _ in 0..5 {
+        assert_eq!(run(), first);
+    }
 }
 
 #[tokio::test(start_paused = true)]

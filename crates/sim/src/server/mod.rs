@@ -120,7 +120,9 @@ pub struct Refused {
 pub(crate) struct Inner {
     core: Mutex<write::Core>,
     clock: Clock,
-    ticks: tokio::sync::watch::Sender<u64>,
+    /// Wakes those who wait for a change in the order in which they began to wait: tokio's channel for values wakes its
+    /// receivers in an order that it draws, and then the same seed would give another run.
+    ticks: tokio::sync::Notify,
     faults: Mutex<faults::Faults>,
     log: Mutex<log::Log>,
     in_flight: AtomicU64,
@@ -148,7 +150,7 @@ impl Inner {
     }
 
     pub(crate) fn tick(&self) {
-        self.ticks.send_modify(|n| *n += 1);
+        self.ticks.notify_waiters();
     }
 
     pub(crate) fn cuts(&self) -> u64 {
@@ -204,7 +206,7 @@ impl Server {
             inner: Arc::new(Inner {
                 core: Mutex::new(core),
                 clock,
-                ticks: tokio::sync::watch::Sender::new(0),
+                ticks: tokio::sync::Notify::new(),
                 faults: Mutex::default(),
                 log: Mutex::default(),
                 in_flight: AtomicU64::new(0),
@@ -429,14 +431,14 @@ impl Server {
 
     /// Waits until `done` says so, looking again after every change; false after `limit`.
     pub async fn wait_until(&self, limit: Duration, mut done: impl FnMut(&Server) -> bool) -> bool {
-        let mut ticks = self.inner.ticks.subscribe();
         let deadline = tokio::time::Instant::now() + limit;
         loop {
-            ticks.mark_unchanged();
+            // Begun before looking, so that a change in between is not missed.
+            let ticked = self.inner.ticks.notified();
             if done(self) {
                 return true;
             }
-            if tokio::time::timeout_at(deadline, ticks.changed()).await.is_err() {
+            if tokio::time::timeout_at(deadline, ticked).await.is_err() {
                 return done(self);
             }
         }

@@ -37,7 +37,6 @@ struct Watch {
     spec: WatchSpec,
     cursor: u64,
     lines: VecDeque<(Duration, Bytes)>,
-    ticks: tokio::sync::watch::Receiver<u64>,
     cuts: (u64, u64),
     expiries: (u64, u64),
     nudges: u64,
@@ -63,7 +62,6 @@ pub(crate) fn stream(
         }
     });
     let mut watch = Watch {
-        ticks: inner.ticks.subscribe(),
         cuts: (inner.cuts(), line.cuts()),
         expiries: (inner.expiries(), line.expiries()),
         nudges: inner.nudges(),
@@ -110,6 +108,7 @@ impl Watch {
     }
 
     async fn next(&mut self) -> Option<Bytes> {
+        let inner = Arc::clone(&self.inner);
         loop {
             if self.line.crashed() || self.line.disconnected() {
                 return None;
@@ -123,8 +122,8 @@ impl Watch {
             if self.over {
                 return None;
             }
-            // Seen before looking, so that a change in between wakes us at once.
-            self.ticks.mark_unchanged();
+            // Begun before looking, so that a change in between wakes us at once.
+            let ticked = inner.ticks.notified();
             if self.cuts != (self.inner.cuts(), self.line.cuts()) {
                 return None;
             }
@@ -147,11 +146,7 @@ impl Watch {
             let bookmark = self.next_bookmark.unwrap_or(forever);
             tokio::select! {
                 biased;
-                changed = self.ticks.changed() => {
-                    if changed.is_err() {
-                        return None;
-                    }
-                }
+                () = ticked => {}
                 () = tokio::time::sleep_until(deadline.min(bookmark)) => {
                     if deadline <= bookmark {
                         return None;

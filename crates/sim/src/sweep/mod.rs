@@ -48,6 +48,7 @@ use std::{fmt, future::Future, ops::Range, sync::Arc, time::Duration};
 use serde_json::Value;
 
 pub use picture::picture;
+pub(crate) use run::panicked;
 
 use crate::server::{Clock, Effect, Gate, Moment, RequestInfo, Server};
 use run::{Plan, Seen, one_run};

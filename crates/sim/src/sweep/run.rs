@@ -1,6 +1,7 @@
 //! One run of a scenario under a plan.
 
 use std::{
+    any::Any,
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
@@ -47,6 +48,8 @@ const MANY: u64 = 2_000;
 pub(crate) fn one_run<S: Scenario>(scenario: &S, plan: &Plan) -> Seen {
     let done = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
+            // kube draws its pauses between two attempts to watch from here.
+            fastrand::seed(plan.seed.unwrap_or(1));
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
             match runtime {
                 Ok(runtime) => runtime.block_on(Box::pin(Run::whole(scenario, plan))),
@@ -55,14 +58,13 @@ pub(crate) fn one_run<S: Scenario>(scenario: &S, plan: &Plan) -> Seen {
         });
         thread.join()
     });
-    done.unwrap_or_else(|panic| {
-        let words = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
-            .unwrap_or_default();
-        Seen { problem: Some(format!("it panicked: {words}")), ..Seen::default() }
-    })
+    done.unwrap_or_else(|panic| Seen { problem: Some(panicked(&*panic)), ..Seen::default() })
+}
+
+/// A panic as a finding.
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> String {
+    let words = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("it panicked: {}", words.unwrap_or_default())
 }
 
 struct Run<'a, S: Scenario> {
