@@ -178,6 +178,7 @@ pub(crate) async fn run_clock(
             }
         };
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = time => {}
             () = shared.news.notified() => continue,

@@ -208,6 +208,7 @@ impl Kinds {
                 started = waiting.wait_for(|n| *n > 0) => if started.is_err() { return },
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 _ = waiting.wait_for(|n| *n == 0) => {}
                 () = self.watch() => {}

@@ -37,6 +37,7 @@ pub async fn follow<K>(
     let mut followed: BTreeMap<ObjectKey, AbortHandle> = BTreeMap::new();
     loop {
         let keys = tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             Some(_) = running.join_next() => continue,
             keys = wanted.recv() => match keys {

@@ -172,7 +172,7 @@ impl<P: Project> Index<P> {
     }
 
     pub(super) fn keys(&self, accepts: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
-        self.objects.keys().filter(|key| accepts(key)).cloned().collect()
+        in_order(self.objects.keys().filter(|key| accepts(key)).collect()).into_iter().cloned().collect()
     }
 
     pub(super) fn wrote(&mut self, key: &ObjectKey, version: &Version, now: Instant) {

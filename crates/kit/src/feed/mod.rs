@@ -14,12 +14,12 @@ mod run;
 mod wire;
 
 use std::fmt::Debug;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use api::key::ObjectKey;
 use api::meta::View;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use index::Index;
 pub use index::{Delta, Version};
@@ -95,7 +95,9 @@ struct Inner<P: Project> {
     clock: Clock,
     index: RwLock<Index<P>>,
     observers: RwLock<Vec<Observer<P::Slim>>>,
-    phase: watch::Sender<Phase>,
+    phase: Mutex<Phase>,
+    /// Wakes those who wait for another phase in the order in which they began to: tokio's channel for values draws one.
+    entered: Notify,
 }
 
 impl<P: Project> Clone for Feed<P> {
@@ -112,7 +114,8 @@ impl<P: Project> Feed<P> {
             clock,
             index: RwLock::new(Index::new()),
             observers: RwLock::new(Vec::new()),
-            phase: watch::channel(Phase::Listing).0,
+            phase: Mutex::new(Phase::Listing),
+            entered: Notify::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -125,7 +128,7 @@ impl<P: Project> Feed<P> {
         for object in objects {
             feed.write().put(object, None);
         }
-        feed.inner.phase.send_replace(Phase::Synced);
+        feed.advance(Phase::Synced);
         feed
     }
 
@@ -165,7 +168,7 @@ impl<P: Project> Feed<P> {
         self.read().all()
     }
 
-    /// The keys that `accepts`, in no order.
+    /// The keys that `accepts`, in order: one seed gives one history.
     #[must_use]
     pub fn keys(&self, accepts: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
         self.read().keys(accepts)
@@ -192,14 +195,28 @@ impl<P: Project> Feed<P> {
     /// How far the feed has come.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        *self.inner.phase.borrow()
+        *self.inner.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the index is complete, or known to have nothing to hold.
     pub async fn settled(&self) {
-        let mut phase = self.inner.phase.subscribe();
-        // The sender lives as long as the feed, so this cannot fail while we hold one.
-        let _ = phase.wait_for(|p| *p != Phase::Listing).await;
+        loop {
+            // Begun before looking, so that a change in between is not missed.
+            let entered = self.inner.entered.notified();
+            if self.phase() != Phase::Listing {
+                return;
+            }
+            entered.await;
+        }
+    }
+
+    /// Says whether that is another phase than before.
+    fn advance(&self, phase: Phase) -> bool {
+        let before = std::mem::replace(&mut *self.inner.phase.lock().unwrap_or_else(PoisonError::into_inner), phase);
+        if before != phase {
+            self.inner.entered.notify_waiters();
+        }
+        before != phase
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Index<P>> {

@@ -211,7 +211,7 @@ impl<P: Project> Filled for Feed<P> {
     }
 
     fn enter(&self, phase: Phase) -> bool {
-        self.inner.phase.send_if_modified(|now| std::mem::replace(now, phase) != phase)
+        self.advance(phase)
     }
 
     fn count(&self) -> usize {
@@ -453,6 +453,7 @@ impl Filler<'_> {
         tokio::pin!(due);
         loop {
             let (number, event) = tokio::select! {
+                biased;
                 () = stop.cancelled() => return End::Stopped,
                 () = &mut due => return End::Refresh,
                 next = events.next() => match next {

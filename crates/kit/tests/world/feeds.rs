@@ -112,6 +112,33 @@ async fn a_version_that_is_served_a_moment_later_is_preferred_all_the_same() {
     world.stop().await;
 }
 
+/// A seed gives the same history again only where nobody draws an order of his own.
+#[tokio::test(start_paused = true)]
+async fn keys_come_in_order_and_so_do_those_who_wait_for_a_feed() {
+    let server = with_widgets();
+    let names: Vec<String> = (10..40).map(|number| format!("default/w{number}")).collect();
+    for name in names.iter().rev() {
+        server.put(widget(name.strip_prefix("default/").unwrap(), 1)).unwrap();
+    }
+    let world = World::start(server, Scope::All);
+    let (gone_on, mut waiting) = (Arc::<Mutex<Vec<usize>>>::default(), JoinSet::new());
+    for number in 0..16 {
+        let (feed, gone_on) = (world.feed.clone(), Arc::clone(&gone_on));
+        waiting.spawn(async move {
+            feed.settled().await;
+            gone_on.lock().unwrap().push(number);
+        });
+    }
+    assert_eq!(world.feed.phase(), Phase::Listing);
+    while let Some(ended) = tokio::time::timeout(LIMIT, waiting.join_next()).await.expect("it settles") {
+        ended.unwrap();
+    }
+    assert_eq!(*gone_on.lock().unwrap(), (0..16).collect::<Vec<_>>());
+    let keys: Vec<String> = world.feed.keys(|_| true).iter().map(ToString::to_string).collect();
+    assert_eq!(keys, names);
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_the_named_namespaces_are_followed() {
     let server = with_widgets();
