@@ -17,6 +17,11 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
     conditions.iter().find(|c| c.type_ == type_)
 }
 
+/// Puts conditions in the order of their types, in which they are kept.
+pub fn sort(conditions: &mut [Condition]) {
+    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+}
+
 /// Makes structs with the fields `conditions` and `observed_generation` [`Conditioned`].
 #[macro_export]
 macro_rules! conditioned {

@@ -70,11 +70,17 @@ mod net {
         type Ec2 = Ec2Client;
 
         fn open(&self, door: &Door) -> Result<Ec2Client, DoorError> {
+            if self.is_closed() {
+                return Err(DoorError { message: "EC2 was not asked".to_owned() });
+            }
             let client = self.client(&scope(door));
             client.map(|client| client.ec2().clone()).map_err(|e| DoorError { message: kit::class::chain(&e) })
         }
 
         async fn account(&self, door: &Door) -> Answer<AccountId> {
+            if self.is_closed() {
+                return Err(Error::refused("GetCallerIdentity", door.region.as_str(), "NotAsked", "AWS was not asked"));
+            }
             if let Some(account) = door.source.account() {
                 return Ok(account.clone());
             }

@@ -1,6 +1,7 @@
 //! When the status of a claim last changed.
 
 use api::own::HostClaimStatus;
+use api::status::sort;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::conditions::{Verdict, fold};
@@ -23,7 +24,7 @@ pub fn last_updated(
     let sorted = |conditions: &[Condition]| {
         let mut ours: Vec<Condition> = conditions.to_vec();
         ours.retain(|condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_));
-        ours.sort_by(|a, b| a.type_.cmp(&b.type_));
+        sort(&mut ours);
         ours
     };
     let folded = fold(&stored.conditions, verdicts, generation, now);

@@ -34,8 +34,11 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Keeps those entries that `keep` accepts, in their small form.
 fn texts(all: Option<BTreeMap<String, String>>, keep: impl Fn(&str) -> bool) -> Texts {
-    let small = |(key, value): (String, String)| keep(&key).then(|| (key.into(), value.into()));
-    all.unwrap_or_default().into_iter().filter_map(small).collect()
+    let mut small = Texts::new();
+    for (key, value) in all.unwrap_or_default().into_iter().filter(|(key, _)| keep(key)) {
+        small.insert(key.into(), value.into());
+    }
+    small
 }
 
 /// Reads a spec; what is wrong with it names the field.

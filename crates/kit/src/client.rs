@@ -1,5 +1,6 @@
 //! The Kubernetes client every part of Berth uses: our own back-off, deadlines and name, nothing hidden.
 
+mod file;
 mod meter;
 
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config, client::ClientBuilder};
 use tower::timeout::TimeoutLayer;
 
@@ -42,8 +43,14 @@ pub enum Error {
         source: Box<KubeconfigError>,
     },
     /// Nothing tells which cluster to talk to.
-    #[error("finding a cluster: no --kubeconfig, not in a pod, and no default kubeconfig")]
-    Infer(#[source] Box<kube::config::InferConfigError>),
+    #[error("finding a cluster: no --kubeconfig, not in a pod ({in_cluster}), and no default kubeconfig")]
+    Infer {
+        /// What a pod would have.
+        in_cluster: Box<InClusterError>,
+        /// What is wrong with the default kubeconfig.
+        #[source]
+        kubeconfig: Box<KubeconfigError>,
+    },
     /// A stored kubeconfig reaches for programs or files of this machine.
     #[error("the kubeconfig {stored} has {field}, which is not followed")]
     Outside {
@@ -79,8 +86,8 @@ const FAR: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(
 /// # Errors
 /// When it cannot be read or used, or asks to run a program or to read a file of this machine.
 pub async fn connect_stored(text: &str, stored: &str, agent: &str) -> Result<Client, Error> {
-    let file = Kubeconfig::from_yaml(text)
-        .map_err(|source| Error::Kubeconfig { path: stored.to_owned(), source: Box::new(source) })?;
+    let file =
+        file::parse(text).map_err(|source| Error::Kubeconfig { path: stored.to_owned(), source: Box::new(source) })?;
     if let Some(field) = outside(&file) {
         return Err(Error::Outside { stored: stored.to_owned(), field });
     }
@@ -150,21 +157,19 @@ async fn config(access: &Access) -> Result<Config, Error> {
     let named = |path: String| move |source| Error::Kubeconfig { path, source: Box::new(source) };
     if let Some(path) = &access.kubeconfig {
         let shown = path.display().to_string();
-        let file = Kubeconfig::read_from(path).map_err(named(shown.clone()))?;
+        let file = file::read(path).map_err(named(shown.clone()))?;
         return configured(file, &options).await.map_err(named(shown));
     }
-    let default = async { configured(Kubeconfig::read()?, &options).await }.await;
+    let default = async { configured(file::usual()?, &options).await }.await;
     if access.context.is_some() {
         return default.map_err(named("of the default location".to_owned()));
     }
-    match default {
-        Ok(mut config) => {
-            config.apply_debug_overrides();
-            Ok(config)
-        }
-        // It reads that file once more, to tell of both when neither can be used.
-        Err(_) => Config::infer().await.map_err(|e| Error::Infer(Box::new(e))),
-    }
+    let mut config = default.or_else(|kubeconfig| {
+        Config::incluster()
+            .map_err(|in_cluster| Error::Infer { in_cluster: Box::new(in_cluster), kubeconfig: Box::new(kubeconfig) })
+    })?;
+    config.apply_debug_overrides();
+    Ok(config)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::reasons::common::Reason;
+use api::status::sort;
 use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -148,7 +149,7 @@ pub fn fold(old: &[Condition], verdicts: &[Verdict], generation: i64, now: Times
             last_transition_time: Time(since),
         });
     }
-    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+    sort(&mut conditions);
     Folded { conditions, transitions }
 }
 

@@ -57,6 +57,8 @@ pub struct Options {
     pub resolver: Arc<dyn Resolve>,
     /// Who carries requests in place of the network.
     pub carrier: Option<Arc<dyn Carry>>,
+    /// Whether no door opens, for whoever thinks as a room does without asking AWS.
+    pub closed: bool,
 }
 
 impl Options {
@@ -70,7 +72,14 @@ impl Options {
             timing: Timing::default(),
             resolver: Arc::new(SystemResolver),
             carrier: None,
+            closed: false,
         }
+    }
+
+    /// AWS is not asked at all.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self { closed: true, ..Self::new("") }
     }
 }
 
@@ -203,6 +212,10 @@ impl Aws {
         }
         clients.push(Kept { scope: scope.clone(), client: client.clone(), used: now });
         Ok(client)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inner.options.closed
     }
 
     /// Forgets the client of a scope: its credentials or its endpoints are no longer what they were.

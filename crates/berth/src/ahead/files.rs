@@ -122,21 +122,37 @@ impl Files {
         unseen: &mut Vec<String>,
     ) -> anyhow::Result<Vec<ObjectKey>> {
         let any = Kind::of::<K>();
-        let mut keys = Vec::new();
-        for filed in self.all.iter_mut().filter(|filed| filed.is(&any.group, &any.kind)) {
-            filed.counts = true;
-            let (stored, note) = match filed.stored.clone() {
-                Some(stored) => stored,
-                None => stored::<K>(reader, filed, self.now).await?,
-            };
-            filed.stored = Some((stored.clone(), note.clone()));
-            unseen.extend(note.filter(|note| !unseen.contains(note)));
-            let name = stored.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-            let object: K =
-                serde_json::from_value(stored).map_err(|error| Usage(format!("{} {name}: {error}", any.kind)))?;
+        let asked = Asked { candidates: any.at(K::VERSIONS), any, namespaced: K::NAMESPACED };
+        // From text, as everything is read that is shown: a second way to read a type is all of its code once more.
+        let mut put = |text: &str| {
+            let object: K = serde_json::from_str(text)?;
             let key = ObjectKey::of(&object);
             items.retain(|there| ObjectKey::of(there) != key);
             items.push(object);
+            Ok(key)
+        };
+        self.laid(reader, &asked, &mut put, unseen).await
+    }
+
+    /// The same for a kind that is not known to the compiler.
+    async fn laid(
+        &mut self,
+        reader: &Reader<'_>,
+        asked: &Asked,
+        put: &mut (dyn FnMut(&str) -> serde_json::Result<ObjectKey> + Send),
+        unseen: &mut Vec<String>,
+    ) -> anyhow::Result<Vec<ObjectKey>> {
+        let mut keys = Vec::new();
+        for filed in self.all.iter_mut().filter(|filed| filed.is(&asked.any.group, &asked.any.kind)) {
+            filed.counts = true;
+            let (stored, note) = match filed.stored.clone() {
+                Some(stored) => stored,
+                None => stored(reader, asked, filed, self.now).await?,
+            };
+            filed.stored = Some((stored.clone(), note.clone()));
+            unseen.extend(note.filter(|note| !unseen.contains(note)));
+            let name = stored.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            let key = put(&stored.to_string()).map_err(|error| Usage(format!("{} {name}: {error}", asked.any.kind)))?;
             if !keys.contains(&key) {
                 keys.push(key);
             }
@@ -165,6 +181,13 @@ impl Files {
     }
 }
 
+/// What is asked of the server about a kind.
+struct Asked {
+    any: Kind,
+    candidates: Vec<Kind>,
+    namespaced: bool,
+}
+
 /// An object without what nobody applies: a file that was saved from a server holds that too, and it tells of another time.
 fn appliable(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
@@ -177,12 +200,13 @@ fn appliable(mut object: Value) -> Value {
 }
 
 /// An object as the server would have it once it is applied.
-async fn stored<K: Shown>(
+async fn stored(
     reader: &Reader<'_>,
+    asked: &Asked,
     filed: &Filed,
     now: Timestamp,
 ) -> anyhow::Result<(Value, Option<String>)> {
-    let namespace = K::NAMESPACED.then(|| reader.client.default_namespace());
+    let namespace = asked.namespaced.then(|| reader.client.default_namespace());
     let mut object = json!({});
     merge(&mut object, &filed.object);
     let planned = born(object, namespace, now);
@@ -191,21 +215,21 @@ async fn stored<K: Shown>(
     // Both become part of the address that the server is asked at.
     let wrong = |why: String| Usage(format!("{} of the files: metadata.{why}", filed.part("kind")));
     name.parse::<DnsSubdomain>().map_err(|error| wrong(format!("name: {error}")))?;
-    if K::NAMESPACED {
+    if asked.namespaced {
         place.parse::<DnsLabel>().map_err(|error| wrong(format!("namespace: {error}")))?;
     }
     let unknown = |Kind { kind, group, .. }: Kind, version: &str| {
         format!("the server does not know {kind} ({group}{version}), so nothing can be applied of it yet")
     };
-    let Some(served) = reader.kind::<K>().await? else {
-        return Ok((planned, Some(unknown(Kind::of::<K>(), ""))));
+    let Some(served) = reader.at(&asked.any, &asked.candidates).await? else {
+        return Ok((planned, Some(unknown(asked.any.clone(), ""))));
     };
     // As the file spells it: two versions of a kind may have different fields for the same thing.
     let kind = Kind { version: filed.version().to_owned(), ..served };
     if !reader.serves(&kind).await? {
-        return Ok((planned, Some(unknown(Kind::of::<K>(), &format!("/{}", kind.version)))));
+        return Ok((planned, Some(unknown(asked.any.clone(), &format!("/{}", kind.version)))));
     }
-    let api: Api<DynamicObject> = match K::NAMESPACED {
+    let api: Api<DynamicObject> = match asked.namespaced {
         true => Api::namespaced_with(reader.client.clone(), &place, &kind.resource()),
         false => Api::all_with(reader.client.clone(), &kind.resource()),
     };

@@ -12,13 +12,9 @@ use ::hosts::shelf::Shelves;
 use ::hosts::snapshot::Snapshot;
 use anyhow::Context;
 use api::key::ObjectKey;
-use api::names::AccountId;
 use api::views::Machine;
-use aws::cloud::{Cloud, Door, DoorError};
-use aws::errors::Error as Ec2Error;
-use aws::net::{Aws, Ec2Client, Meter, Options};
+use aws::net::{Aws, Meter, Options};
 use aws::place::Endpoints;
-use aws::port::Answer;
 use kit::class::chain;
 use kit::clock::Clock;
 use kit::events::Events;
@@ -35,34 +31,6 @@ use crate::groups::GroupOptions;
 use crate::look::{self, Reader, Surroundings};
 
 pub use told::{Told, explanation, tree};
-
-/// AWS, if whoever asks wants it to be asked.
-enum Sky {
-    Closed,
-    Open(Aws),
-}
-
-impl Cloud for Sky {
-    type Ec2 = Ec2Client;
-
-    fn open(&self, door: &Door) -> Result<Ec2Client, DoorError> {
-        match self {
-            Self::Closed => Err(DoorError { message: "EC2 was not asked".to_owned() }),
-            Self::Open(aws) => aws.open(door),
-        }
-    }
-
-    async fn account(&self, door: &Door) -> Answer<AccountId> {
-        match self {
-            Self::Closed => {
-                Err(Ec2Error::refused("GetCallerIdentity", door.region.as_str(), "NotAsked", "AWS was not asked"))
-            }
-            Self::Open(aws) => aws.account(door).await,
-        }
-    }
-
-    fn forget(&self, _: &Door) {}
-}
 
 /// Explains a machine.
 pub async fn about(
@@ -103,7 +71,7 @@ async fn see(
         config.ambient = ambient_source(&vars);
         let agent = concat!("berth-explain/", env!("CARGO_PKG_VERSION"));
         let aws = Aws::new(Options::new(agent), Clock::system(), Meter::default());
-        match observed(&keeper(client, &around, &config, Sky::Open(aws)), &key).await {
+        match observed(&keeper(client, &around, &config, aws), &key).await {
             Ok(seen) => snapshot = Some(seen),
             // A right that is missing here, such as to read the bootstrap data, is no reason to say nothing.
             Err(error) => unseen.push(format!("what EC2 shows: {error:#}")),
@@ -133,7 +101,7 @@ pub async fn of_cluster(
     let machines = around.world.machines.by("cluster", &format!("{namespace}/{cluster}"));
     let mut keys: Vec<ObjectKey> = machines.into_iter().map(|(key, _)| key).collect();
     keys.sort();
-    let (mut nodes, keeper) = (Vec::new(), keeper(reader.client, &around, &config, Sky::Closed));
+    let (mut nodes, keeper) = (Vec::new(), keeper(reader.client, &around, &config, closed_cloud()));
     for key in keys {
         let snapshot = observed(&keeper, &key).await?;
         nodes.push(tree(&Told { snapshot, looked: false, identity: None, unseen: Vec::new() }));
@@ -149,7 +117,7 @@ pub async fn below(
     owners: &[Machine],
 ) -> anyhow::Result<BTreeMap<ObjectKey, Node>> {
     let config = Config { watch_filter: options.operator.watch_filter.value(), ..Config::default() };
-    let (mut nodes, keeper) = (BTreeMap::new(), keeper(client, around, &config, Sky::Closed));
+    let (mut nodes, keeper) = (BTreeMap::new(), keeper(client, around, &config, closed_cloud()));
     for owner in owners {
         let made_of = owner.spec.infrastructure_ref.as_ref().filter(|to| to.kind == "AWSMachine");
         let Some(made_of) = made_of else { continue };
@@ -164,6 +132,11 @@ pub async fn below(
     Ok(nodes)
 }
 
+/// Thinks as the room does where EC2 was not asked.
+fn closed_cloud() -> Aws {
+    Aws::new(Options::closed(), Clock::system(), Meter::default())
+}
+
 /// Looks without asking EC2.
 pub async fn closed(
     client: &Client,
@@ -171,11 +144,11 @@ pub async fn closed(
     config: &Config,
     key: &ObjectKey,
 ) -> anyhow::Result<Snapshot> {
-    observed(&keeper(client, around, config, Sky::Closed), key).await
+    observed(&keeper(client, around, config, closed_cloud()), key).await
 }
 
 /// The room's own eyes, on what was read.
-fn keeper(client: &Client, around: &Surroundings, config: &Config, cloud: Sky) -> Keeper<Sky> {
+fn keeper(client: &Client, around: &Surroundings, config: &Config, cloud: Aws) -> Keeper<Aws> {
     let clock = Clock::system();
     Keeper::new(Parts {
         world: around.world.clone(),
@@ -189,7 +162,7 @@ fn keeper(client: &Client, around: &Surroundings, config: &Config, cloud: Sky) -
 }
 
 /// Looks as the room does, once.
-async fn observed(keeper: &Keeper<Sky>, key: &ObjectKey) -> anyhow::Result<Snapshot> {
+async fn observed(keeper: &Keeper<Aws>, key: &ObjectKey) -> anyhow::Result<Snapshot> {
     let seen = keeper.observe(key, Clock::system().now()).await.map_err(|error| anyhow::anyhow!(chain(&error)))?;
     seen.context("the machine was not read")
 }

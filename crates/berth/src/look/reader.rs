@@ -102,7 +102,15 @@ impl<'a> Reader<'a> {
     /// When the server does not answer.
     pub async fn kind<K: Shown>(&self) -> anyhow::Result<Option<Kind>> {
         let any = Kind::of::<K>();
-        self.first(&any.at(K::VERSIONS)).await.with_context(|| format!("asking the server for {}", any.kind))
+        self.at(&any, &any.at(K::VERSIONS)).await
+    }
+
+    /// The first of these candidates that is served.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn at(&self, any: &Kind, candidates: &[Kind]) -> anyhow::Result<Option<Kind>> {
+        self.first(candidates).await.with_context(|| format!("asking the server for {}", any.kind))
     }
 
     /// Whether the server knows a kind at this version.

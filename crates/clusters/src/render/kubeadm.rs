@@ -213,7 +213,10 @@ pub(super) fn kubelet_configuration(facts: &Facts<'_>, configuration: &Value) ->
 
 /// Arguments in the order of their names.
 fn args<K: Into<String>>(all: impl IntoIterator<Item = (K, String)>) -> Value {
-    let sorted: BTreeMap<String, String> = all.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    let mut sorted = BTreeMap::new();
+    for (name, value) in all {
+        sorted.insert(name.into(), value);
+    }
     sorted.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 

@@ -166,6 +166,9 @@ fn filled<const N: usize>(fields: [(&str, Value); N]) -> Value {
         Value::Object(fields) => !fields.is_empty(),
         Value::Bool(_) | Value::Number(_) => true,
     };
-    let fields = fields.into_iter().filter(|(_, value)| held(value));
-    Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+    let mut all = Map::new();
+    for (name, value) in fields.into_iter().filter(|(_, value)| held(value)) {
+        all.insert(name.to_owned(), value);
+    }
+    Value::Object(all)
 }

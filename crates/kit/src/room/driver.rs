@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api::reasons::{PAUSED, READY};
-use api::status::Conditioned;
+use api::status::{Conditioned, sort};
 use futures::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -308,7 +308,7 @@ impl<R: Room> Driver<R> {
         let ours = |conditions: &[Condition]| -> Vec<Condition> {
             let mut ours: Vec<Condition> = conditions.to_vec();
             ours.retain(|condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_));
-            ours.sort_by(|a, b| a.type_.cmp(&b.type_));
+            sort(&mut ours);
             ours
         };
         let mut before = stored.clone();

@@ -3,7 +3,7 @@
 use api::own::metal3::{Initialization, Metal3ClusterStatus};
 use api::reasons::machines::Reason;
 use api::reasons::{PAUSED, READY};
-use api::status::find;
+use api::status::{find, sort};
 use jiff::{RoundMode, TimestampRound, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::conditions::{State, Verdict, fold};
@@ -44,7 +44,7 @@ pub fn status(s: &Snapshot, standing: &Standing) -> Option<(Metal3ClusterStatus,
     }
     let folded = fold(&stored.conditions, &verdicts, s.place.generation, s.now);
     let mut before = stored.conditions.clone();
-    before.sort_by(|a, b| a.type_.cmp(&b.type_));
+    sort(&mut before);
     let plain = |status: &Metal3ClusterStatus| Metal3ClusterStatus {
         last_updated: None,
         observed_generation: None,

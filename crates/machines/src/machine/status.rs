@@ -3,7 +3,7 @@
 use api::own::metal3::{HostClaimReference, Initialization, Metal3MachineStatus, NamedRef};
 use api::reasons::machines::{ASSOCIATE_BARE_METAL_HOST, KUBERNETES_NODE_READY, METAL3_DATA_READY, Reason};
 use api::reasons::{PAUSED, PROVISIONED, READY, SYNCHRONIZED};
-use api::status::find;
+use api::status::{find, sort};
 use jiff::{Timestamp, TimestampRound, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::conditions::{State, Verdict, fold, summary};
@@ -134,7 +134,7 @@ fn last_updated(
     };
     let folded = fold(&stored.conditions, verdicts, generation, now);
     let mut before = stored.conditions.clone();
-    before.sort_by(|a, b| a.type_.cmp(&b.type_));
+    sort(&mut before);
     let same = plain(next) == plain(stored) && folded.conditions == before;
     let whole = now.round(TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Floor)).unwrap_or(now);
     if same { stored.last_updated.clone() } else { Some(Time(whole)) }
