@@ -7,6 +7,7 @@
 //! How to add a scenario is told in [`scenario`].
 #![allow(clippy::disallowed_methods, reason = "not the product: this program measures with real clocks")]
 
+mod again;
 mod audit;
 mod budget;
 mod capacity;

@@ -4,6 +4,7 @@
 //! The process under test is the real binary with its admission webhooks. Hosts are made available beforehand, with the
 //! status their controller would write: claims that only reserve a host need nothing driven.
 
+mod alone;
 pub mod oracle;
 mod peer;
 mod report;
@@ -19,7 +20,7 @@ use clap::Args;
 use http::Method;
 use serde_json::Value;
 
-use crate::audit::Tail;
+use crate::audit::{Tail, Tally};
 use crate::ceiling::Ceiling;
 use crate::document::Document;
 use crate::http::{Body, Pool};
@@ -28,6 +29,7 @@ use crate::server::Server;
 use crate::stage::{self, Common, Stage, Subject, Used, kib_each};
 use crate::stats::percentiles;
 use crate::watch::Watcher;
+use alone::Written;
 use peer::Command;
 use report::{Bind, Churn, Claims as Figures, Flood, Peer};
 use stamps::Seen;
@@ -251,7 +253,9 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
     let silent = scene.subject.silent(&scene.server, QUIET, stage.patience()).await?;
     scene.catch_up().await?;
     let used = Used::now(&scene.subject, &scene.server)?.since(used);
-    let requests = audit.of_subject()?;
+    let asked = audit.read()?;
+    let mut requests = Tally::default();
+    asked.iter().filter(|request| request.of_subject()).for_each(|request| requests.add(request));
     let (steps, binds) = {
         let (s, b) = examined(&scene.subject).await?;
         (s - steps, b - binds)
@@ -264,12 +268,20 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
         wrong.push(format!("not silent {:?} after every claim was bound", stage.patience()));
     }
     let seconds = scene.seen.span_seconds().unwrap_or_default();
+    let last = scene.seen.bound.values().max().copied().unwrap_or_default();
+    let told = asked.iter().filter(|r| r.of_subject() && r.writes() && r.what.starts_with("events") && r.at_us <= last);
+    let told_in_time = told.count() as f64 / (requests.events as f64).max(1.0);
+    let written = Written::read(&scene.pool).await?;
     let each = |value: u64| value as f64 / count as f64;
     let own_writes = requests.writes_to(&[CLAIMS, HOSTS]);
-    let figures = Bind {
+    let mut figures = Bind {
         seconds,
         per_second: count as f64 / seconds.max(f64::EPSILON),
         create_seconds,
+        alone_seconds: 0.0,
+        events_alone_seconds: 0.0,
+        events_in_time_percent: told_in_time * 100.0,
+        efficiency_by_client: 0.0,
         // The user's create, the intent and the state on the claim, and the host.
         efficiency: w.seconds(count, count, 2 * count) / seconds.max(f64::EPSILON),
         ms: percentiles(&scene.seen.bind_ms(|_| true)),
@@ -288,6 +300,10 @@ async fn bind(stage: &Stage<'_>, definitions: &[Value], count: u64, w: &Ceiling)
         requests: requests.by_verb,
     };
     scene.end(&dir).await?;
+    let alone = written.again(stage, definitions, &dir).await?;
+    figures.alone_seconds = alone.binds;
+    figures.events_alone_seconds = alone.events;
+    figures.efficiency_by_client = (alone.binds + alone.events * told_in_time) / seconds.max(f64::EPSILON);
     Ok((figures, wrong))
 }
 

@@ -35,6 +35,14 @@ pub struct Bind {
     /// Time that the server alone needs for a create, two status patches and a metadata patch of each claim, over the
     /// measured time.
     pub efficiency: f64,
+    /// Seconds in which a plain client writes the same claims, hosts and states to a server with as many hosts.
+    pub alone_seconds: f64,
+    /// Seconds in which it writes the same events.
+    pub events_alone_seconds: f64,
+    /// Of the events, how many were written before the last association.
+    pub events_in_time_percent: f64,
+    /// What the plain client needs, with the events that were written by then, over the measured time.
+    pub efficiency_by_client: f64,
     /// Milliseconds from a claim to its association.
     pub ms: Option<Percentiles>,
     /// Writes of the process to claims and hosts.
@@ -246,6 +254,10 @@ impl Figures for Claims {
             "s",
             "binds/s",
             "efficiency",
+            "by a plain client, s",
+            "its events, s",
+            "of them in time, %",
+            "efficiency against it",
             "writes/bind",
             "other writes",
             "events/bind",
@@ -263,6 +275,10 @@ impl Figures for Claims {
                 short(b.seconds),
                 short(b.per_second),
                 short(b.efficiency),
+                short(b.alone_seconds),
+                short(b.events_alone_seconds),
+                short(b.events_in_time_percent),
+                short(b.efficiency_by_client),
                 short(b.writes_per_bind),
                 b.other_writes.to_string(),
                 short(b.events_per_bind),
@@ -299,6 +315,7 @@ impl Figures for Claims {
             let what = |part: &str| format!("{size} claims: {part}");
             if *size >= 1000 {
                 rows.push(at_least(what("efficiency"), 0.8, "", Some(b.efficiency)));
+                rows.push(at_least(what("efficiency against a plain client"), 0.8, "", Some(b.efficiency_by_client)));
             }
             rows.push(at_most(what("writes per bind"), 3.0, "", Some(b.writes_per_bind)));
             rows.push(at_most(
@@ -363,6 +380,10 @@ mod tests {
             per_second,
             create_seconds: 1.0,
             efficiency: 1.0,
+            alone_seconds: 1.0,
+            events_alone_seconds: 1.0,
+            events_in_time_percent: 100.0,
+            efficiency_by_client: 1.0,
             ms: None,
             writes_per_bind: 3.0,
             other_writes: 0,

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use http::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sim::cloudstack::Handle;
 
 use super::world::{GENERATED, OWNER};
+use crate::again::as_written;
 use crate::ceiling::{CONNECTIONS, IN_FLIGHT};
 use crate::http::{Body, Pool};
 use crate::oracle::each;
@@ -35,7 +36,7 @@ impl Alone {
             let keep = |object: &Value| {
                 let owner = object.pointer("/metadata/labels").and_then(|labels| labels.get(OWNER));
                 let owner = owner.and_then(Value::as_str).unwrap_or_default().to_owned();
-                all.push((owner, kind.within(ELSEWHERE), as_written(object).to_string()));
+                all.push((owner, kind.within(ELSEWHERE), as_written(object, ELSEWHERE).to_string()));
             };
             each(&pool, &kind.path(), keep).await?;
         }
@@ -55,38 +56,5 @@ impl Alone {
         self.acs.stop();
         stage::clear(&self.dir)?;
         Ok(self.wrong)
-    }
-}
-
-/// An object without what the server, or whoever was played, added to it.
-fn as_written(object: &Value) -> Value {
-    let mut metadata = Map::from_iter([("namespace".to_owned(), ELSEWHERE.into())]);
-    for kept in ["name", "labels", "annotations"] {
-        if let Some(value) = object.pointer("/metadata").and_then(|metadata| metadata.get(kept)) {
-            metadata.insert(kept.to_owned(), value.clone());
-        }
-    }
-    let mut written = Map::from_iter([("metadata".to_owned(), Value::Object(metadata))]);
-    for (part, value) in object.as_object().into_iter().flatten() {
-        if part != "metadata" && part != "status" {
-            written.insert(part.clone(), value.clone());
-        }
-    }
-    Value::Object(written)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_object_is_created_again_as_it_was_written() {
-        let stored = json!({"apiVersion": "g/v1", "kind": "K", "spec": {"a": 1}, "status": {"b": 2}, "metadata": {
-            "name": "n", "namespace": "here", "labels": {"l": "1"}, "uid": "u", "resourceVersion": "7", "generation": 2,
-            "creationTimestamp": "2026-01-02T03:04:05Z", "ownerReferences": [{"uid": "u"}], "finalizers": ["f"],
-        }});
-        let expected = json!({"apiVersion": "g/v1", "kind": "K", "spec": {"a": 1},
-            "metadata": {"name": "n", "namespace": ELSEWHERE, "labels": {"l": "1"}}});
-        assert_eq!(as_written(&stored), expected);
     }
 }
