@@ -1,10 +1,9 @@
 //! When the status of a claim last changed.
 
 use api::own::HostClaimStatus;
-use api::status::sort;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kit::conditions::{Verdict, fold};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kit::conditions::{Verdict, fold, ours};
 
 /// The time of the last real change of a claim's status: now, unless everything is as stored.
 #[must_use]
@@ -21,14 +20,8 @@ pub fn last_updated(
         conditions: Vec::new(),
         ..status.clone()
     };
-    let sorted = |conditions: &[Condition]| {
-        let mut ours: Vec<Condition> = conditions.to_vec();
-        ours.retain(|condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_));
-        sort(&mut ours);
-        ours
-    };
     let folded = fold(&stored.conditions, verdicts, generation, now);
-    let same = plain(next) == plain(stored) && sorted(&folded.conditions) == sorted(&stored.conditions);
+    let same = plain(next) == plain(stored) && ours(&folded.conditions, verdicts) == ours(&stored.conditions, verdicts);
     if same { stored.last_updated.clone() } else { Some(Time(now)) }
 }
 

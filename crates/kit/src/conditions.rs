@@ -191,6 +191,15 @@ fn cut(message: &str) -> String {
     message.chars().take(LONGEST_MESSAGE - 1).chain(['…']).collect()
 }
 
+/// Those conditions that verdicts tell of, in the order in which they are kept. Conditions of others are theirs.
+#[must_use]
+pub fn ours(conditions: &[Condition], verdicts: &[Verdict]) -> Vec<Condition> {
+    let told = |condition: &&Condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_);
+    let mut ours: Vec<Condition> = conditions.iter().filter(told).cloned().collect();
+    sort(&mut ours);
+    ours
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api::reasons::{PAUSED, READY};
-use api::status::{Conditioned, sort};
+use api::status::Conditioned;
 use futures::FutureExt;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -18,7 +17,7 @@ use super::{Flow, Meter, Report, Room, Trouble};
 use crate::backoff::Backoff;
 use crate::class::{Class, Classify};
 use crate::clock::Clock;
-use crate::conditions::{State, Verdict, fold};
+use crate::conditions::{State, Verdict, fold, ours};
 use crate::fault::{self, Side};
 use crate::lease::Leadership;
 use crate::manager::Manager;
@@ -305,15 +304,9 @@ impl<R: Room> Driver<R> {
         trace.reason = trouble.and_then(|_| shown(&verdicts));
         let folded = fold(stored.conditions(), &verdicts, generation, now);
         // Conditions of others are theirs to apply: with ours they would be taken over, and set back to what we saw.
-        let ours = |conditions: &[Condition]| -> Vec<Condition> {
-            let mut ours: Vec<Condition> = conditions.to_vec();
-            ours.retain(|condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_));
-            sort(&mut ours);
-            ours
-        };
         let mut before = stored.clone();
-        *before.conditions_mut() = ours(stored.conditions());
-        *next.conditions_mut() = ours(&folded.conditions);
+        *before.conditions_mut() = ours(stored.conditions(), &verdicts);
+        *next.conditions_mut() = ours(&folded.conditions, &verdicts);
         next.set_observed_generation(generation);
         if next == before {
             return Ok(false);
