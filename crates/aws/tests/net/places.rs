@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use aws::cloud::{Cloud, Door};
 use aws::errors::Kind;
 use aws::net::{Aws, Meter, Options, Scope, Trust};
 use aws::place::Endpoints;
@@ -68,6 +69,19 @@ async fn an_endpoint_of_the_cluster_that_means_this_machine_is_not_called() {
     };
     let error = aws.client(&scope).unwrap().ec2().describe_regions().await.unwrap_err();
     assert_eq!((error.kind(), fake.asked().len()), (Kind::Terminal, 0), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn a_cloud_that_is_closed_opens_no_door_and_asks_nobody() {
+    let fake = serve(|_, _| ok("DescribeRegions", "<regionInfo/>")).await;
+    let scope = scope(keys("AKIDEXAMPLE", None), &fake.url, &fake.url);
+    let door = Door { region: scope.region, source: scope.source, endpoints: scope.endpoints, bundle: None };
+    let open = |options| Aws::new(options, Clock::system(), Meter::default());
+    assert!(Cloud::open(&open(Options::new("berth/0")), &door).is_ok());
+    let closed = open(Options::closed());
+    assert!(Cloud::open(&closed, &door).err().unwrap().message.contains("not asked"));
+    assert!(closed.account(&door).await.is_err());
+    assert_eq!((fake.asked().len(), closed.kept()), (0, 0));
 }
 
 #[tokio::test]

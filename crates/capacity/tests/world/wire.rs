@@ -11,6 +11,16 @@ use sim::server::Server;
 
 use crate::objects::*;
 
+/// The room on this server, with the real client of the EC2 that answers there.
+fn at_work(server: &Server, endpoint: &str) -> tokio::task::JoinSet<()> {
+    let endpoints = aws::place::Endpoints::new().flag(format!("ec2={endpoint}").parse().unwrap());
+    let (config, clock) = (Config { endpoints, ..config() }, Clock::system());
+    let cloud = Aws::new(Options::new("berth/test"), clock.clone(), Meter::default());
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(run(server.client("capacity").kube(), clock, config, cloud, None));
+    tasks
+}
+
 #[tokio::test]
 async fn sets_are_annotated_from_the_simulators_catalogue() {
     let ec2 = ec2::start(ec2::Options::default()).await.unwrap();
@@ -27,12 +37,7 @@ async fn sets_are_annotated_from_the_simulators_catalogue() {
     ] {
         server.put(openshift_set(name, instance_type)).unwrap();
     }
-    let endpoints = aws::place::Endpoints::new().flag(format!("ec2={}", ec2.endpoint).parse().unwrap());
-    let config = Config { endpoints, ..config() };
-    let clock = Clock::system();
-    let cloud = Aws::new(Options::new("berth/test"), clock.clone(), Meter::default());
-    let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(run(server.client("capacity").kube(), clock, config, cloud, None));
+    let _process = at_work(&server, &ec2.endpoint);
     let limit = Duration::from_secs(60);
     assert!(server.wait_until(limit, has(OPENSHIFT_SETS, OPENSHIFT, "plain", "vCPU", "4")).await);
     assert!(
@@ -55,12 +60,7 @@ async fn wrong_keys_are_told_and_new_ones_taken() {
     let server = Server::new(1);
     install(&server);
     server.put(openshift_set("a", "m5.xlarge")).unwrap();
-    let endpoints = aws::place::Endpoints::new().flag(format!("ec2={}", ec2.endpoint).parse().unwrap());
-    let config = Config { endpoints, ..config() };
-    let clock = Clock::system();
-    let cloud = Aws::new(Options::new("berth/test"), clock.clone(), Meter::default());
-    let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(run(server.client("capacity").kube(), clock, config, cloud, None));
+    let _process = at_work(&server, &ec2.endpoint);
     let limit = Duration::from_secs(60);
     assert!(server.wait_until(limit, |s| !events(s, "a").is_empty()).await);
     let told = events(&server, "a");
@@ -85,12 +85,7 @@ async fn authorities_that_cannot_be_read_are_told_of_and_mended_ones_taken() {
         .put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"ca-bundle.pem": bad}}))
         .unwrap();
     server.put(openshift_set("a", "m5.xlarge")).unwrap();
-    let endpoints = aws::place::Endpoints::new().flag(format!("ec2={}", ec2.endpoint).parse().unwrap());
-    let config = Config { endpoints, ..config() };
-    let clock = Clock::system();
-    let cloud = Aws::new(Options::new("berth/test"), clock.clone(), Meter::default());
-    let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(run(server.client("capacity").kube(), clock, config, cloud, None));
+    let _process = at_work(&server, &ec2.endpoint);
     let limit = Duration::from_secs(60);
     assert!(server.wait_until(limit, |s| !events(s, "a").is_empty()).await);
     let told = events(&server, "a");
