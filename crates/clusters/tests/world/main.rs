@@ -9,6 +9,7 @@ mod invariants;
 mod life;
 mod others;
 mod play;
+mod plugin;
 mod references;
 mod site;
 mod sweeps;
