@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt};
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -21,13 +21,13 @@ use crate::stage::{self, Stage};
 use crate::watch::Watcher;
 
 const EVENTS: &str = "/apis/events.k8s.io/v1/events";
-/// How claims are told apart from whoever owned their fields before.
+/// Who owns the state that is applied.
 const MANAGER: &str = "fieldManager=berth-bench&force=true";
 
 /// What was written in a run, in the form in which it was written.
 pub struct Written {
     /// What each claim took, one request after the other.
-    binds: Vec<Vec<(Method, String, String)>>,
+    binds: Vec<Vec<(Method, String, Body)>>,
     /// Where each event was created, and the event.
     events: Vec<(String, String)>,
 }
@@ -86,7 +86,7 @@ impl Written {
                 let pool = &pool;
                 async move {
                     for (method, path, body) in requests {
-                        pool.ok(n, method.clone(), path, of_type(method, path, body)?).await?;
+                        pool.ok(n, method.clone(), path, body.clone()).await?;
                     }
                     anyhow::Ok(())
                 }
@@ -118,7 +118,7 @@ fn text(object: &Value, pointer: &str) -> String {
 }
 
 /// What a bind consists of: the claim, what is intended for it, the host, and how the claim stands.
-fn requests(claim: &Value, host: &Value) -> Vec<(Method, String, String)> {
+fn requests(claim: &Value, host: &Value) -> Vec<(Method, String, Body)> {
     let namespace = text(claim, "/metadata/namespace");
     let (collection, name) = (CLAIMS.within(&namespace), text(claim, "/metadata/name"));
     let state = format!("{collection}/{name}/status?{MANAGER}");
@@ -136,22 +136,13 @@ fn requests(claim: &Value, host: &Value) -> Vec<(Method, String, String)> {
     }
     let at = format!("{}/{}", HOSTS.within(&text(host, "/metadata/namespace")), text(host, "/metadata/name"));
     let bound = json!({"metadata": metadata(host), "spec": host.get("spec")});
+    let apply = |status: Value| Body::Apply(says(status).to_string().into());
     vec![
-        (Method::POST, collection, created.to_string()),
-        (Method::PATCH, state.clone(), says(intent).to_string()),
-        (Method::PATCH, at, bound.to_string()),
-        (Method::PATCH, state, says(claim.get("status").cloned().unwrap_or_default()).to_string()),
+        (Method::POST, collection, Body::Json(created.to_string().into())),
+        (Method::PATCH, state.clone(), apply(intent)),
+        (Method::PATCH, at, Body::Merge(bound.to_string().into())),
+        (Method::PATCH, state, apply(claim.get("status").cloned().unwrap_or_default())),
     ]
-}
-
-fn of_type(method: &Method, path: &str, body: &str) -> Result<Body> {
-    let body = body.to_owned().into();
-    match *method {
-        Method::POST => Ok(Body::Json(body)),
-        Method::PATCH if path.contains(MANAGER) => Ok(Body::Apply(body)),
-        Method::PATCH => Ok(Body::Merge(body)),
-        _ => bail!("nothing is written by {method}"),
-    }
 }
 
 #[cfg(test)]
@@ -167,8 +158,10 @@ mod tests {
             "spec": {"consumerRef": {"name": "c"}}, "status": {"errorCount": 0}});
         let requests = requests(&claim, &host);
         let [create, intent, bind, state] = requests.as_slice() else { panic!("{requests:?}") };
-        let read = |body: &str| serde_json::from_str::<Value>(body).unwrap();
-        let body = |(method, path, body): &(Method, String, String)| of_type(method, path, body).unwrap();
+        let read = |body: &Body| {
+            let (Body::Json(text) | Body::Merge(text) | Body::Apply(text)) = body else { panic!("{body:?}") };
+            serde_json::from_slice::<Value>(text).unwrap()
+        };
         assert_eq!(create.1, "/apis/metal3.io/v1alpha1/namespaces/t/hostclaims");
         assert_eq!(read(&create.2)["metadata"], json!({"namespace": "t", "name": "c", "finalizers": ["f"]}));
         assert_eq!(read(&intent.2)["status"], json!({"bareMetalHost": {"namespace": "i", "name": "h"}}));
@@ -178,7 +171,7 @@ mod tests {
             json!({"metadata": {"annotations": {"a": "b"}}, "spec": {"consumerRef": {"name": "c"}}})
         );
         assert_eq!(read(&state.2)["status"], claim["status"]);
-        assert!(matches!(body(create), Body::Json(_)) && matches!(body(bind), Body::Merge(_)));
-        assert!(matches!(body(intent), Body::Apply(_)) && matches!(body(state), Body::Apply(_)));
+        assert!(matches!(create.2, Body::Json(_)) && matches!(bind.2, Body::Merge(_)));
+        assert!(matches!(intent.2, Body::Apply(_)) && matches!(state.2, Body::Apply(_)));
     }
 }
